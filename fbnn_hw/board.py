@@ -43,7 +43,7 @@ class Classification:
     latents : uint8 array (N, bits of the latent), or None
         Bits, 0 and 1; None where they were not asked for.
     cycles : list of int
-        Clocks of each pass, from the last byte of its last image to its first logit.
+        Clocks of each image, from its last byte to its first logit.
     """
 
     logits: np.ndarray
@@ -196,22 +196,21 @@ class Board:
         images, names, cycles = self.pictures(images), self.names, []
         results: list[Result] = []
         with progress(total=len(images), desc="images on the board") as bar:
-            for answer, status in self.client.classify_all(self._pixels(images), latent=latent):
-                part = answer[:len(images) - len(results)]
-                results += part
-                logits = results[-1].logits or ()
+            for result, status in self.client.classify_all(self._pixels(images), latent=latent):
+                results.append(result)
+                logits = result.logits or ()
                 if len(logits) != len(names):
                     raise InputError(f"{self.client.name}: gave {len(logits)} logits, expected {len(names)}, "
                                      "one of each class known")
                 cycles.append(status.cycles)
-                bar.update(len(part))
+                bar.update()
         classes = [result.index for result in results]
         return Classification(np.array([result.logits for result in results], np.int32), classes,
                               [None if n is None else names[n] for n in classes], self._latents(results) if latent else None, cycles)
 
     def answer(self, image) -> int | None:
         """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class.  Raises as `classify`."""
-        return self.client.classify(self._pixels(self.pictures(np.asarray(image)[None])))[0].index
+        return self.client.classify(*self._pixels(self.pictures(np.asarray(image)[None]))).index
 
     def pictures(self, images):
         """`images` as an array that the board takes, uint8 RGB (N, 3, S, S) with N from 1; raises InputError where they are none."""

@@ -221,8 +221,12 @@ class Design:
     def _config(self):
         path = self.folder / "config.json"
         try:
-            config = AcceleratorConfig.from_json(self.read(path.name).decode())
-            sizes = config.pixels, config.lanes, config.outputs, config.size, config.result_classes, config.frames
+            text = self.read(path.name).decode()
+            if (frames := json.loads(text).get("frames", 1)) != 1:
+                raise InputError(f"{path}: a design of {show(frames)} frames a pass, as version 0.2 made them, expected one; generate the "
+                                 "folder again")
+            config = AcceleratorConfig.from_json(text)
+            sizes = config.pixels, config.lanes, config.outputs, config.size, config.result_classes
             if all(whole(size, 1, 2 ** 16) for size in sizes) and whole(config.classes) and config.program_words():
                 return config
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError):
@@ -258,7 +262,7 @@ def _estimate_fault(values):
     """The fault of the content of estimate.json, in words, or ""."""
     if not isinstance(values, dict) or values.get("target") not in TARGETS:
         return "names no target"
-    for name in ("cycles", "first_cycles", "load_cycles", "frames", "lut4"):
+    for name in ("cycles", "first_cycles", "load_cycles", "lut4"):
         if not whole(values.get(name), 0 if name in ("load_cycles", "lut4") else 1):
             return f"{name} is no count"
     passes, period = values.get("pass_cycles", [1]), values.get("pass_period", 1)  # folders of before 0.2.9 have neither
@@ -277,8 +281,8 @@ def _layout_fault(values, config):
     """The fault of the content of layout.json, in words, or ""."""
     if not isinstance(values, dict):
         return "is no object"
-    for name in ("pixels", "lanes", "frames", "classes"):
-        if values.get(name) != getattr(config, name):
+    for name, expected in (("pixels", config.pixels), ("lanes", config.lanes), ("classes", config.classes), ("frames", 1)):
+        if values.get(name) != expected:
             return f"{name} is not that of config.json"
     layers, latent = values.get("layers"), values.get("latent_bits")
     if not isinstance(layers, dict):
@@ -286,19 +290,19 @@ def _layout_fault(values, config):
     if not isinstance(latent, list) or not all(whole(bit) for bit in latent):
         return "latent_bits are no list of places"
     for name, place in layers.items():
-        if not _place(place, config.lanes, config.frames):
+        if not _place(place, config.lanes):
             return f"layer {name[:60]!a} has no place"
     return ""
 
 
-def _place(place, lanes, frames):
+def _place(place, lanes):
     """Whether an entry of layout.json says where a layer lies."""
     if not isinstance(place, dict):
         return False
     shape, words, steps, base = (place.get(name) for name in ("shape", "lanes", "steps", "base"))
     if not all(isinstance(values, list) for values in (shape, words, steps, base)) or len(shape) != 3:
         return False
-    if not all(whole(n, 1, 2 ** 17) for n in shape) or not (len(steps) == len(base) == frames):
+    if not all(whole(n, 1, 2 ** 17) for n in shape) or not len(steps) == len(base) == 1:
         return False
     channels = range(-1, shape[0])
     return (all(whole(n, 0, 2 ** 16) for n in (*steps, *base))
@@ -379,7 +383,7 @@ def _built_baud(path):
 
 
 def generate(network, target, *, out=OUT, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None,
-             outputs=None, frames=1, wrapper=None, duty_cycle=False, weights=None, input="rgb", progress=silent) -> Design:
+             outputs=None, wrapper=None, duty_cycle=False, weights=None, input="rgb", progress=silent) -> Design:
     """Write the accelerator of a network into a folder, and open it.
 
     Parameters
@@ -402,8 +406,6 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
         Width of the learner's counters; by default 8, with "prototypes" and "means" 4.
     pixels, lanes, outputs : int, optional
         Size of the array; by default the fastest that fits.
-    frames : int
-        Images of a pass.
     wrapper : str, optional
         "axi-stream" adds a module with AXI4-Stream ports around the accelerator.
     duty_cycle : bool
@@ -432,13 +434,13 @@ def generate(network, target, *, out=OUT, learn=False, max_classes=None, exempla
         The folder cannot be written.
     """
     return Design(write(network, plan(network, target, learn=learn, max_classes=max_classes, exemplars=exemplars,
-                                      counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs, frames=frames,
+                                      counter_bits=counter_bits, pixels=pixels, lanes=lanes, outputs=outputs,
                                       duty_cycle=duty_cycle, weights=weights, input=input),
                         target, out, progress, wrapper))
 
 
 def plan(network, target, *, learn=False, max_classes=None, exemplars=None, counter_bits=None, pixels=None, lanes=None, outputs=None,
-         frames=1, duty_cycle=False, weights=None, input="rgb"):
+         duty_cycle=False, weights=None, input="rgb"):
     """Plan a design and write nothing; parameters and errors as of `generate`.
 
     Returns
@@ -458,8 +460,8 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
         raise UsageError(f"network {show(network)}: expected what fbnn_hw.load(name) returns")
     part = target if isinstance(target, Target) else find_target(target)
     for name, value in {"max_classes": max_classes, "exemplars": exemplars, "counter_bits": counter_bits, "pixels": pixels,
-                        "lanes": lanes, "outputs": outputs, "frames": frames}.items():
-        if not whole(value, 1) and (value is not None or name == "frames"):
+                        "lanes": lanes, "outputs": outputs}.items():
+        if value is not None and not whole(value, 1):
             raise UsageError(f"--{name.replace('_', '-')} {value!r}: expected a whole number from 1")
     names = {name: way for way, name in WAYS.items()}
     if weights not in (None, *names):
@@ -493,7 +495,7 @@ def plan(network, target, *, learn=False, max_classes=None, exemplars=None, coun
             max_classes or len(network.topology.classes) + 6, exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)
     if learner:
         replace(learner[1], slots=learner[1].slots or 1).verify()  # 0: the planner chooses
-    planned = compile_plan(network, part, pixels, lanes, outputs, frames, learner, weights and names[weights])
+    planned = compile_plan(network, part, pixels, lanes, outputs, learner, weights and names[weights])
     if not duty_cycle:
         return planned
     if planned.config.technology != "ice40-spram":
@@ -520,6 +522,6 @@ def write(network, planned, target, out=OUT, progress=silent, wrapper=None, writ
         raise UsageError(f"--wrapper {wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
     with progress(total=1, desc="Verilog and weights") as bar:
         config = planned.config
-        folder = output.write(planned, network, part, out, test_images(config.size, 2 * config.frames), wrapper, written)
+        folder = output.write(planned, network, part, out, test_images(config.size, 2), wrapper, written)
         bar.update()
     return folder

@@ -28,6 +28,8 @@ from .errors import InputError
 VERSION = 3
 LEVELS_VERSION = 4
 """Of a board that takes images as levels: its identity has the bits of a pixel, the rest is as in `VERSION`."""
+FRAMES = 1
+"""A byte of the identity.  Designs of version 0.2 could take several images a pass."""
 DEFAULT_BAUD = 3_000_000
 """Speed of the line where nothing else is said."""
 SYNC = 0xFB
@@ -64,10 +66,6 @@ class Opcode(IntEnum):
     RESET: to the shipped state.
     PEEK, POKE: a `Space` is added to the opcode; count words, word i at address number xor i.  The
     words of POKE follow its operand.
-
-    In a pass of several images, the reply to the last image holds all results, in the form that this
-    request asks for.  The replies to the images before it are empty.  IDENTIFY, and every fault
-    inside a CLASSIFY, gives up a pass that is not complete.
     """
 
     IDENTIFY = 0x01
@@ -338,8 +336,6 @@ class Configuration(Protocol):
     @property
     def latent_words(self) -> int: ...
     @property
-    def frames(self) -> int: ...
-    @property
     def pixel_bits(self) -> int: ...
     @property
     def learning(self) -> LearningConfiguration | None: ...
@@ -362,7 +358,7 @@ class Identity:
     latent_bytes : int
         0 if the design has no latent.
     frames : int
-        Images of a pass.
+        `FRAMES`; up to version 0.2, images of a pass.
     max_classes : int
         Classes that the learner has room for; 0 without a learner.
     word_bytes : int
@@ -409,8 +405,7 @@ class Identity:
                 ("classes", self.classes, self.classes > 0 or self.max_classes > 0, "1 or more"),
                 ("bits of a pixel", self.pixel_bits, 0 < self.pixel_bits <= RGB_BITS, f"1 to {RGB_BITS}"),
                 ("pixels a side", self.size, 0 < self.image_bytes <= LONGEST_PAYLOAD, "an image of at most 65535 bytes"),
-                ("images of a pass", self.frames, self.frames == 1 if self.max_classes else self.frames > 0,
-                 "1 of a design that learns" if self.max_classes else "1 or more"),
+                ("images of a pass", self.frames, self.frames == FRAMES, f"{FRAMES}; the design of another number is of version 0.2"),
                 ("most classes", self.max_classes, not self.max_classes or self.max_classes >= self.classes,
                  f"0 or at least its {self.classes} classes"),
                 ("bytes of a word", self.word_bytes, self.word_bytes in WORD_BYTES if self.max_classes else not self.word_bytes,
@@ -429,7 +424,6 @@ class Identity:
                 ("configuration", self.config.hex(), config.id), ("classes", self.classes, config.classes),
                 ("pixels a side", self.size, config.size), ("bits of a pixel", self.pixel_bits, config.pixel_bits),
                 ("bytes of the latent", self.latent_bytes, config.latent_words * config.lanes // 8),
-                ("images of a pass", self.frames, config.frames),
                 ("most classes", self.max_classes, learning.max_classes if learning else 0),
                 ("bytes of a word", self.word_bytes, learning.host_bits // 8 if learning else 0)):
             if told != expected:
@@ -443,7 +437,7 @@ class Identity:
     @property
     def result_bytes(self) -> int:
         """Longest payload of a reply to CLASSIFY."""
-        return self.frames * classify_bytes(LOGITS | LATENT, max(self.classes, self.max_classes), self.latent_bytes)
+        return classify_bytes(LOGITS | LATENT, max(self.classes, self.max_classes), self.latent_bytes)
 
     @property
     def reply_limit(self) -> int:
@@ -512,14 +506,14 @@ AHEAD_CYCLES = 12
 """Clocks in which a byte that came ahead is read (rtl.ahead)."""
 
 
-def pass_bytes(size, classes, frames=1, flags=LOGITS, latent_bytes=0, pixel_bits=RGB_BITS):
-    """(bytes to the board, bytes back) of a pass of `frames` images of size x size pixels; all its answers but the last are empty."""
+def pass_bytes(size, classes, flags=LOGITS, latent_bytes=0, pixel_bits=RGB_BITS):
+    """(bytes to the board, bytes back) of an image of size x size pixels."""
     empty = len(encode(Opcode.CLASSIFY))
-    return frames * (empty + image_bytes(size, pixel_bits)), frames * (empty + classify_bytes(flags, classes, latent_bytes))
+    return empty + image_bytes(size, pixel_bits), empty + classify_bytes(flags, classes, latent_bytes)
 
 
-def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float, size: int, classes: int, frames: int = 1,
-                    flags: int = LOGITS, latent_bytes: int = 0, ahead: bool = False, pixel_bits: int = RGB_BITS) -> float:
+def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float, size: int, classes: int, flags: int = LOGITS,
+                    latent_bytes: int = 0, ahead: bool = False, pixel_bits: int = RGB_BITS) -> float:
     """frames/s that a host at the end of the line can see.
 
     A host sends an image, waits for the answer and sends the next one.  So the time on the line and the
@@ -530,12 +524,12 @@ def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float,
     ahead: the image comes while the board works on the one before.  Then an answer, the image's way from the board's memory and the
     cycles add up, or the image's time on the line binds where it is longer.
     """
-    there, back = pass_bytes(size, classes, frames, flags, latent_bytes, pixel_bits)
+    there, back = pass_bytes(size, classes, flags, latent_bytes, pixel_bits)
     if ahead:
         work = BITS_A_BYTE * back / baud + (AHEAD_CYCLES * there + cycles - load_cycles) / clock_hz
-        return frames / max(work, BITS_A_BYTE * there / baud)
+        return 1 / max(work, BITS_A_BYTE * there / baud)
     line_seconds = BITS_A_BYTE * (there + back) / baud
-    return frames / (line_seconds + (cycles - load_cycles) / clock_hz)
+    return 1 / (line_seconds + (cycles - load_cycles) / clock_hz)
 
 
 @dataclass(frozen=True)
@@ -557,9 +551,8 @@ class Result:
     latent: bytes | None
 
     @classmethod
-    def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, frames: int = 1,
-               most: int = 0xFFFF) -> list[Self]:
-        """Read the results of a pass from the reply to its last image.
+    def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, most: int = 0xFFFF) -> Self:
+        """Read the result of an image from the reply to it.
 
         flags: LOGITS and LATENT, as asked for.  classes: how many there are; None where a learner may
         know any number up to `most`.  Raises InputError where the length is wrong, a class does not
@@ -570,16 +563,13 @@ class Result:
             if classes > most:
                 raise InputError(f"the board sent {classes} logits, expected at most {most}")
         size, at = classify_bytes(flags, classes, latent_bytes), 2 * classes if flags & LOGITS else 0
-        if len(data) != frames * size:
-            raise InputError(f"the board's result has {len(data)} bytes, expected {frames * size}")
-        results = []
-        for one in (data[start:start + size] for start in range(0, len(data), size)):
-            logits = tuple(int.from_bytes(one[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
-            index = int.from_bytes(one[-2:], "little")
-            nothing = logits == () and not index  # no class is known
-            if index >= classes and not nothing:
-                raise InputError(f"the board found class {index}, expected one below {classes}")
-            if logits and index != logits.index(max(logits)):
-                raise InputError(f"the board found class {index}, expected {logits.index(max(logits))}, whose logit is the largest")
-            results.append(cls(None if nothing else index, logits, one[at:-2] if flags & LATENT else None))
-        return results
+        if len(data) != size:
+            raise InputError(f"the board's result has {len(data)} bytes, expected {size}")
+        logits = tuple(int.from_bytes(data[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
+        index = int.from_bytes(data[-2:], "little")
+        nothing = logits == () and not index  # no class is known
+        if index >= classes and not nothing:
+            raise InputError(f"the board found class {index}, expected one below {classes}")
+        if logits and index != logits.index(max(logits)):
+            raise InputError(f"the board found class {index}, expected {logits.index(max(logits))}, whose logit is the largest")
+        return cls(None if nothing else index, logits, data[at:-2] if flags & LATENT else None)

@@ -136,8 +136,7 @@ def cycle_bounds(board, design, count):
     pieces = len(design.config.pieces)
     link = LINK + timing.encoder_latency(pieces, design.config.encoder_rate, design.config.lanes)
     line = int(LINE_BYTES * protocol.BITS_A_BYTE * design.estimate["clock_hz"] / board.client.transport.baud)
-    pause = design.estimate["load_cycles"] // design.config.frames
-    return min(slow[later]), max(*slow[later], *fast[later], line) + link + pause
+    return min(slow[later]), max(*slow[later], *fast[later], line) + link + design.estimate["load_cycles"]
 
 
 def spans(config, byte):

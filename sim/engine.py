@@ -52,16 +52,6 @@ def drains(pixels, lanes, outputs):
         step("lgap", target=53, tiles=2, depthwise=True)])
 
 
-def shared_drains():
-    """Maps of three frames at once: cut at words' middles, pooled, vectors, pooled globally."""
-    return config(feature_words=99, frames=3, frame_stride=29, program=[
-        conv(2, 2, 17, 4, 8, 3, shared=True), conv(2, 1, 4, 4, 8, 7, tile_slot=1, shared=True),
-        conv(4, 4, 13, 4, 8, 2, pool=True, shared=True),
-        vector(17, 4, 20, shared=True), vector(4, 4, 21, tile_slot=1, shared=True), conv(2, 2, 16, 4, 8, 3),
-        step("lgap", target=4, tiles=3, target_row_stride=5, gap=True, depthwise=True, shared=True),
-        step("lgap", target=5, tiles=2, depthwise=True, shared=True)])
-
-
 def moves(transfers, tiles, depth, base=0, pixels=4, lanes=4, outputs=8, gap=0):
     """transfers: (words, share of 16), or (words, 16, steps) for late rows, `gap` rows below the resident ones.
     tiles: (tiles, words of a tile)."""
@@ -111,15 +101,6 @@ PROGRAMS = {
     "start_reads_wide": config(4, 64, 4, BEGUN, weight_words=40, start_reads=True),
     "registers": config(program=[*BIASED, *PROGRAM[2:3]], weights="stream", weight_words=16, memory_registers=2),
     "one": config(program=[step()]),
-    "frames": config(outputs=8, weights="stream", weight_words=32, frames=3, frame_stride=11, program=[
-        step(columns=3, words=2, taps=9, tile_words=18, load=True), step(columns=2, tile_words=1, tiles=2, source=40, load=True),
-        step(columns=2, rows=2, words=2, taps=9, block_stride=2, row_stride=4, source=3, tiles=2, tile_words=18, shared=True),
-        step("lgap", source=8, words=3, columns=8, tiles=2, tile_words=2, gap=True, depthwise=True, target=7, block_stride=0, row_stride=0,
-             shared=True),
-        step("lgap", source=8, words=1, columns=8, tile_words=1, depthwise=True, block_stride=0, row_stride=0, shared=True),
-        step(vector=True, words=3, source=30, tiles=3, valid=1, tile_words=3, shared=True),
-        step(vector=True, logits=True, words=2, source=33, tiles=2, valid=2, tile_words=2, result=True),
-        step(vector=True, logits=True, words=2, source=35, tiles=2, valid=2, tile_words=2, result=True)]),
 }
 
 MOVER_RUNS = [{}, {"idle": 0.5, "blocked": 0.5}, {"blocked": 0.8, "wait": 0.5}, {"idle": 0.8, "wait": 0.3}]
@@ -143,8 +124,6 @@ for _pixels in (4, 8, 16):
 for _shape in ((4, 8, 4), (8, 16, 4), (4, 4, 4)):
     _config = drains(*_shape)
     ENGINE["drain_{}x{}x{}".format(*_shape)] = Drain(_config), checks.drain, (_config,), [{}, {"idle": 0.4}]
-_config = shared_drains()
-ENGINE["drain_frames"] = Drain(_config), checks.drain, (_config,), [{}, {"idle": 0.4}]
 for _pixels, _lanes, _encoder, _levels, _size in ((4, 4, "tycc", 2, 4), (8, 16, "trgb", 3, 8)):
     _config = config(_pixels, _lanes, encoder=_encoder, levels=_levels, size=_size)
     ENGINE[f"loader_{_pixels}x{_lanes}"] = Loader(_config), checks.loader, (_config,), [{}, {"idle": 0.4, "wait": 0.4}]

@@ -10,7 +10,6 @@ from itertools import chain, product
 import numpy as np
 
 from fbnn_hw.compile import timing
-from fbnn_hw.compile.config import LOAD, RESULT, REWIND
 from fbnn_hw.reference import encode
 from fbnn_hw.rtl.drain import Drain
 from fbnn_hw.rtl.sequencer import Widths, read_layout, step_layout
@@ -33,8 +32,7 @@ def step_fields(config, step):
     layout = step_layout(config)
     found = {name: int(getattr(step, name)) for name in STEP_FLAGS}
     found.update({name: getattr(step, field) for name, field in STEP_NUMBERS.items()})
-    found.update({name: getattr(step, name) - 1 for name in STEP_COUNTS}, lgap=int(step.kind == "lgap"), window=int(step.taps == 9),
-                 shared=int(step.shared))
+    found.update({name: getattr(step, name) - 1 for name in STEP_COUNTS}, lgap=int(step.kind == "lgap"), window=int(step.taps == 9))
     return {name: found[name] & (1 << field.width) - 1 for name, field in layout}
 
 
@@ -309,25 +307,21 @@ async def drain(cycle, config, idle=0.0, seed=1):
         await clock({"begin": 1, "step": pack_step(config, step)})
         await clock({})
         if step.kind == "lgap":
-            for tile, member in product(range(step.tiles), members(config, step)):
+            for tile in range(step.tiles):
                 average, learned = source.getrandbits(lanes), source.getrandbits(lanes)
                 await pause()
                 await clock({"average": average, "learned": learned, "pool_write": int(step.gap)})
                 await clock({"pool_write": 2 * step.depthwise})
-                target = step.target + member * config.frame_stride + tile
+                target = step.target + tile
                 if step.gap:
                     expected[0, target] = average
                 if step.depthwise:
                     expected[0, target + step.target_row_stride] = learned
         else:
-            maps, words = [], {}
-            for member in members(config, step):
-                bits, found = _map_of(config, step, source)
-                maps.append(bits)
-                words.update({(q, address + member * config.frame_stride): value for (q, address), value in found.items()})
+            bits, words = _map_of(config, step, source)
             for place, (value, mask) in words.items():
                 expected[place] = expected[place] & ~mask | value
-            blocks = list(product(range(step.tiles), members(config, step), range(step.rows), range(step.columns)))
+            blocks = list(product(range(step.tiles), range(step.rows), range(step.columns)))
             if number == 1:  # broken off by a reset, and begun again
                 for _ in range(len(blocks) // 2):
                     await clock({"strobe": 1, "signs": -1 % (1 << config.pixels * outputs), "row_end": 0, "tile_end": 0})
@@ -335,13 +329,13 @@ async def drain(cycle, config, idle=0.0, seed=1):
                 await reset(clock, {})
                 expected = {place: banks[place] & ~words[place][1] | words[place][0] if place in words else banks[place] for place in banks}
                 await clock({"begin": 1})
-            for tile, member, by, bx in blocks:
+            for tile, by, bx in blocks:
                 await pause()
                 signs = 0
                 for q in range(config.pixels):
                     for p in range(outputs):
                         where = tile * outputs + p, 2 * by + q // columns, columns * bx + q % columns
-                        signs |= (1 - maps[member].get(where, source.getrandbits(1))) << q * outputs + p
+                        signs |= (1 - bits.get(where, source.getrandbits(1))) << q * outputs + p
                 await clock({"strobe": 1, "signs": signs, "row_end": int(bx == step.columns - 1),
                              "tile_end": int((by, bx) == (step.rows - 1, step.columns - 1))})
                 if (by, bx) == (step.rows - 1, step.columns - 1):
@@ -538,10 +532,10 @@ def events(config, frames, weight=0):
     for _ in range(frames):
         if config.weights == "memory":
             weight = 0
-        for step, following in zip(config.program, (*config.program[1:], None)):
+        for step in config.program:
             found.append(("begin", step_fields(config, step)))
             lgap = step.kind == "lgap"
-            for tile, member in product(range(step.tiles), members(config, step)):
+            for tile in range(step.tiles):
                 if step.bias:
                     found.append(("bias", weight % (1 << w.weight)))
                 for row in range(step.rows):
@@ -556,7 +550,6 @@ def events(config, frames, weight=0):
                             last = i == len(reads) - 1
                             address = (step.source + tile * lgap + (row * step.columns + column) * step.block_stride
                                        + word * step.word_stride)
-                            address += member * config.frame_stride
                             found.append(("read", {
                                 "address": address % (1 << w.address), "ky": ky, "kx": kx, "top": row == 0, "bottom": row == step.rows - 1,
                                 "left": column == 0, "right": column == step.columns - 1, "word": word, "lane": column,
@@ -564,49 +557,32 @@ def events(config, frames, weight=0):
                                 "first": i == 0, "last": last, "row_end": column == step.columns - 1,
                                 "tile_end": (row, column) == (step.rows - 1, step.columns - 1), "bias": 0}))
                             number += 1
-                if member == members(config, step)[-1]:
-                    found.append(("pop", step.tile_words))
-                    weight += step.tile_words
+                found.append(("pop", step.tile_words))
+                weight += step.tile_words
                 if lgap:
                     found.append(("average", int(step.gap)))
                     found.append(("learned", 2 * step.depthwise))
                 if step.logits:
                     scores = step.valid if tile == step.tiles - 1 else config.outputs
                     found += [("score", (i, int((tile, i) == (0, 0)))) for i in range(scores)]
-            if stops(step, following):
-                last = following is None
-                flags = REWIND * last | RESULT * step.result | LOAD * (config.program[0] if last else following).load
-                found.append(("done", flags if config.frames > 1 else REWIND))
+        found.append(("done", 1))
     return found
-
-
-def members(config, step):
-    """Frames whose maps a step works on, tile by tile."""
-    return range(config.frames if step.shared else 1)
-
-
-def stops(step, following):
-    return following is None or step.result or following.load
 
 
 def sequencer_cycles(config):
-    """Cycles from ADDRESS to each stop of the program when nothing is held."""
-    found, total = [], timing.end(config.memory_registers)
+    """Cycles from ADDRESS to the end of the program when nothing is held."""
+    total = timing.end(config.memory_registers)
     begin = timing.TILE + timing.LEVEL * (config.weights == "stream")
     lanes, registers = config.lanes, config.memory_registers
     flush, bias = timing.flush(lanes, registers), timing.start(lanes) if config.start_reads else timing.bias(lanes, registers)
-    for step, following in zip(config.program, (*config.program[1:], None)):
-        tiles = step.tiles * len(members(config, step))
+    for step in config.program:
         reads = (step.words * step.repeat * step.taps + (config.start_reads and step.bias)) * step.rows * step.columns
-        flushes = tiles if step.logits or step.kind == "lgap" else 1
+        flushes = step.tiles if step.logits or step.kind == "lgap" else 1
         scores = sum(timing.scores(count, lanes) for count in [config.outputs] * (step.tiles - 1) + [step.valid] if step.logits)
-        pools = timing.POOL_WRITE * tiles if step.kind == "lgap" else 0
+        pools = timing.POOL_WRITE * step.tiles if step.kind == "lgap" else 0
         fetch = timing.fetch(config.memory_registers) + config.step_words
-        total += fetch + tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
-        if stops(step, following):
-            found.append(total)
-            total = timing.end(config.memory_registers)
-    return found
+        total += fetch + step.tiles * (begin + bias * step.bias + reads) + flushes * flush + scores + pools
+    return total
 
 
 async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
@@ -668,9 +644,9 @@ async def sequencer(cycle, config, frames=2, hold=0.0, wait=0.0, seed=1):
                 if ready:
                     seen.append(("score", score))
             if found["done"]:
-                seen.append(("done", found["stop"]))
-                assert hold or wait or time - began == cycles[frame % len(cycles)], (
-                    f"sequencer: {time - began} clocks to stop {frame}, expected {cycles[frame % len(cycles)]}")
+                seen.append(("done", found["done"]))
+                assert hold or wait or time - began == cycles, (
+                    f"sequencer: {time - began} clocks of frame {frame}, expected {cycles}")
                 busy, frame = False, frame + 1
             for event in seen:
                 wanted = left.pop()

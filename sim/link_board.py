@@ -1,12 +1,11 @@
 """The host link with a toy for an accelerator, as the module `board` of the virtual board; and what must come back.
 
-Image of 2 x 2 pixels, 3 classes, a frame or more a pass, a learner or none.  The toy's answer depends on the sum of the image's bytes:
-`answer`.
-A first byte of 0xEE means that no result comes, 0xED in the last image of a pass that none comes after the first logit, 0xEF that
-the second byte is not taken.  Its learner counts what it is asked for, and has 256 words, 32 in each space.
+Image of 2 x 2 pixels, 3 classes, a learner or none.  The toy's answer depends on the sum of the image's bytes: `answer`.
+A first byte of 0xEE means that no result comes, 0xED that none comes after the first logit, 0xEF that the second byte is not taken.
+Its learner counts what it is asked for, and has 256 words, 32 in each space.
 """
 
-from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal
+from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -28,13 +27,12 @@ ALL = 8 * WORDS_OF_SPACE - 1
 
 
 class LinkBoard(wiring.Component):
-    """clocks: of a bit; frames: of a pass; learns: whether there is a learner; ahead: of the link."""
+    """clocks: of a bit; learns: whether there is a learner; ahead: of the link."""
 
-    def __init__(self, clocks, frames=1, learns=False, ahead=False):
-        self.frames = frames
+    def __init__(self, clocks, learns=False, ahead=False):
         plan = LearnPlan.of(Head(16), LearnConfig(MAX_CLASSES, SLOTS), 4, 16, CLASSES) if learns else None
         self.link = HostLink(classes=CLASSES, size=SIZE, lanes=LANES, latent_words=WORDS, score_bits=14, mark=MARK, model=MODEL,
-                             clocks=clocks, frames=frames, plan=plan, timeout_bits=TIMEOUT_BITS, result_bits=RESULT_BITS, ahead=ahead)
+                             clocks=clocks, plan=plan, timeout_bits=TIMEOUT_BITS, result_bits=RESULT_BITS, ahead=ahead)
         super().__init__({"rx": In(1), "tx": Out(1), "ready": Out(1), "active": Out(1), "errors": Out(32)})
 
     def elaborate(self, platform):
@@ -47,9 +45,7 @@ class LinkBoard(wiring.Component):
         board.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), link.ready.eq(1), self.ready.eq(1), self.active.eq(link.active)]
         count, first, total, wait = Signal(range(IMAGE + 1)), Signal(8), Signal(12), Signal(6)
         word = Signal(3)
-        totals = Array(Signal(12, name=f"total{n}") for n in range(self.frames))  # of the images of a pass
-        member = Signal(range(self.frames + 1))
-        shown = totals[member]
+        shown = Signal(12)  # the total of the image whose answer is sent
         known = CLASSES
         if link.plan:
             known = self.learner(m, link)
@@ -67,11 +63,8 @@ class LinkBoard(wiring.Component):
             with m.State("RUN"):
                 m.d.sync += wait.eq(wait + (first != 0xEE))
                 with m.If(wait == 63):
-                    m.d.sync += [shown.eq(total), count.eq(0), total.eq(0), first.eq(0), member.eq(member + 1)]
-                    m.next = "LOAD"
-                    with m.If(member == self.frames - 1):
-                        m.d.sync += [member.eq(0), first.eq(first)]
-                        m.next = "LOGITS"
+                    m.d.sync += [shown.eq(total), count.eq(0), total.eq(0)]
+                    m.next = "LOGITS"
             with m.State("LOGITS"):
                 m.d.comb += [link.logits.valid.eq((word == 0) | (first != 0xED)), link.logits.payload.last.eq(word == known - 1)]
                 for number in range(MAX_CLASSES):
@@ -94,11 +87,8 @@ class LinkBoard(wiring.Component):
             with m.State("RESULT"):
                 m.d.comb += [link.result.valid.eq(1), link.result.payload.eq(shown[:2] & ~(shown[:2] == 3).replicate(2))]
                 with m.If(link.result.ready):
-                    m.d.sync += [word.eq(0), member.eq(member + 1)]
-                    m.next = "LOGITS"
-                    with m.If(member == self.frames - 1):
-                        m.d.sync += [first.eq(0), member.eq(0)]
-                        m.next = "LOAD"
+                    m.d.sync += [word.eq(0), first.eq(0)]
+                    m.next = "LOAD"
         return board
 
     def learner(self, m, link):
@@ -142,28 +132,24 @@ def answer(image, flags, known=CLASSES):
 class Twin:
     """What the link answers to bytes after which the line rests.  A byte is (value, damaged)."""
 
-    def __init__(self, frames=1, learns=False, ahead=False):
-        self.pass_frames, self.learns, self.ahead = frames, learns, ahead
+    def __init__(self, learns=False, ahead=False):
+        self.learns, self.ahead = learns, ahead
         self.frames = self.errors = 0
         self.sequence, self.last = 0, None
-        self.waiting = []
-        """Images of a pass that is not complete."""
         self.words = [0] * 8 * WORDS_OF_SPACE
         self.reset()
 
     def reset(self):
         """The toy's; memory stays."""
-        self.waiting, self.sample = [], False
+        self.sample = False
         self.known, self.used, self.frozen = CLASSES, 0, False
 
     def frame(self, opcode, payload=b""):
         return protocol.encode(opcode, payload, self.sequence)
 
-    def error(self, reason, abort=False, image=b""):
-        """abort: where it resets designs that do not learn; image: what was passed on of one, which a toy that learns is to finish."""
+    def error(self, reason, image=b""):
+        """image: what was passed on of one, which a toy that learns is to finish."""
         self.errors += 1
-        if abort:
-            self.waiting = []
         if image:
             self.sample = False
             if image[0] in (0xEE, 0xEF):
@@ -186,7 +172,7 @@ class Twin:
             image = opcode in range(0x10, 0x14)
             taken = fields[4:] if image else b""
             if damaged:
-                return self.error(Fault.LINE, image and number > 3, taken)
+                return self.error(Fault.LINE, taken)
             fields.append(value)
             if number == 0:
                 opcode = value
@@ -203,22 +189,22 @@ class Twin:
                     return self.error(Fault.LENGTH)
                 extra = 2 * value * poke
             if image and number == 6 and fields[4] == 0xEF:
-                return self.error(Fault.TIMEOUT if self.ahead else Fault.BUSY, True, fields[4:])
+                return self.error(Fault.TIMEOUT if self.ahead else Fault.BUSY, fields[4:])
             if number == 5 + length + extra:
                 if protocol.crc(bytes(fields)):
-                    return self.error(Fault.CRC, image, fields[4:-2] if image else b"")
+                    return self.error(Fault.CRC, fields[4:-2] if image else b"")
                 found = self.good(opcode, bytes(fields[4:-2]))
                 return None if len(body) > number + 1 else found
         image = opcode in range(0x10, 0x14)
-        return self.error(Fault.TIMEOUT, image and len(fields) > 3, fields[4:] if image else b"")
+        return self.error(Fault.TIMEOUT, fields[4:] if image else b"")
 
     def good(self, opcode, payload):
         repeated, self.last = self.last == self.sequence, self.sequence
         data = b""
         if opcode == Opcode.IDENTIFY:
-            self.waiting, self.last = [], None
+            self.last = None
             learner = (MAX_CLASSES, 2) if self.learns else (0, 0)
-            data = protocol.Identity(3, MARK, CLASSES, SIZE, 2 * WORDS, self.pass_frames, *learner, MODEL).pack()
+            data = protocol.Identity(3, MARK, CLASSES, SIZE, 2 * WORDS, protocol.FRAMES, *learner, MODEL).pack()
         elif opcode == Opcode.STATUS:
             return None  # holds a time; the caller checks the counters
         elif opcode & 0x20:
@@ -227,13 +213,10 @@ class Twin:
                 self.last = None
                 return self.error(data)
         elif payload[0] == 0xEE:
-            return self.error(Fault.RESULT, True, payload)
+            return self.error(Fault.RESULT, payload)
         else:
             self.frames += 1
-            self.waiting.append(payload)
-            if len(self.waiting) == self.pass_frames:
-                data = b"".join(answer(image, opcode & 3, self.known) for image in self.waiting)
-                self.waiting, self.sample = [], True
+            data, self.sample = answer(payload, opcode & 3, self.known), True
         return self.frame(opcode | protocol.REPLY, data)
 
     def learn(self, opcode, number, count, data, repeated):

@@ -19,37 +19,29 @@ CLOCKS = 4
 FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 10_000))
 """Random frames."""
 LIMIT = 100_000
-PASS = 3
-"""Images of a pass."""
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Sends texts, lists of (byte, damaged[, cycles before it]); the board rests after each: [bytes that came back]."""
-    return board(tmp_path_factory, 1)
-
-
-@pytest.fixture(scope="module")
-def run_passes(tmp_path_factory):
-    """The same for passes of three images."""
-    return board(tmp_path_factory, PASS)
+    return board(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def run_learning(tmp_path_factory):
     """The same for a design that learns."""
-    return board(tmp_path_factory, 1, True)
+    return board(tmp_path_factory, learns=True)
 
 
 @pytest.fixture(scope="module")
 def run_ahead(tmp_path_factory):
     """The same for a link that hears the next request while it works."""
-    return board(tmp_path_factory, 1, ahead=True)
+    return board(tmp_path_factory, ahead=True)
 
 
-def board(tmp_path_factory, frames, learns=False, ahead=False):
+def board(tmp_path_factory, learns=False, ahead=False):
     folder = tmp_path_factory.mktemp("link")
-    (folder / "board.v").write_text(convert(LinkBoard(CLOCKS, frames, learns, ahead), "board"))
+    (folder / "board.v").write_text(convert(LinkBoard(CLOCKS, learns, ahead), "board"))
     program = virtual.verilate([folder / "board.v"], folder / "build", level="-O1")  # it runs for long
 
     def send(texts):
@@ -107,50 +99,6 @@ def test_faults_are_answered_and_forgotten(run, text, reason):
     good = encode(Opcode.CLASSIFY | 3, image(9))
     assert run([plain(text), plain(good), plain(encode(Opcode.IDENTIFY))])[:2] == [
         encode(protocol.ERROR, bytes([reason])), encode(0x93, answer(image(9), 3))]
-
-
-def test_passes(run_passes):
-    """The results of a pass come with its last image; IDENTIFY and an image that failed begin anew, other faults do not."""
-    images = [image(n) for n in range(PASS)]
-    requests = [encode(Opcode.CLASSIFY | n, data) for n, data in enumerate(images, start=1)]
-    empty = [encode(0x91, b""), encode(0x92, b"")]
-    results = encode(0x93, b"".join(answer(data, 3) for data in images))
-    identity, twin = encode(Opcode.IDENTIFY), Twin(PASS)
-    broken = requests[1][:-1] + bytes([requests[1][-1] ^ 1])
-    crc, opcode = (encode(protocol.ERROR, bytes([fault])) for fault in (Fault.CRC, Fault.OPCODE))
-    told = twin.reply(plain(identity))
-    for sent, expected in (
-            (requests, [*empty, results]), ([*requests[:2], identity, *requests], [*empty, told, *empty, results]),
-            ([requests[0], broken, *requests], [empty[0], crc, *empty, results]),
-            ([requests[0], encode(3), *requests[1:]], [empty[0], opcode, empty[1], results]), (requests, [*empty, results])):
-        assert run_passes([plain(request) for request in sent]) == expected
-    [status] = run_passes([plain(request) for request in [*requests, encode(Opcode.STATUS)]])[3:]
-    assert protocol.Status.unpack(status[5:-2]).frames == 3
-    late = requests[:2] + [encode(Opcode.CLASSIFY | 1, image(3, 0xEE))]
-    assert run_passes([plain(request) for request in [*late, *requests]]) == [
-        *empty, encode(protocol.ERROR, bytes([Fault.RESULT])), *empty, results]
-
-
-def test_fuzz_of_passes(run_passes):
-    """Random frames, then what a host does that starts: IDENTIFY, and a whole pass."""
-    source, twin = random.Random(7), Twin(PASS)
-    good = [image(n) for n in range(PASS)]
-    whole = [encode(Opcode.IDENTIFY), *(encode(Opcode.CLASSIFY | 1, data) for data in good)]
-    expected = [encode(0x91, b"")] * (PASS - 1) + [encode(0x91, b"".join(answer(data, 1) for data in good))]
-    texts, replies = [], []
-    for _ in range(FRAMES // 20):
-        while True:
-            text = random_text(source)
-            texts.append(text)
-            replies.append(twin.reply([item[:2] for item in text]))
-            if source.random() < 0.3 or replies[-1] is None:
-                break
-        for request in whole:
-            texts.append(plain(request))
-            replies.append(twin.reply(plain(request)))
-        assert replies[-PASS:] == expected
-    for number, (found, reply) in enumerate(zip(run_passes(texts), replies)):
-        assert reply is None or found == reply, f"frame {number}: {texts[number]}"
 
 
 def test_a_reply_that_cannot_be_ended_is_dropped(run):
@@ -349,7 +297,7 @@ def test_fuzz_of_a_learner(run_learning):
 
 
 def test_fuzz_of_a_learner_that_hears_ahead(tmp_path_factory):
-    fuzz_of_a_learner(board(tmp_path_factory, 1, True, True), Twin(learns=True, ahead=True), FRAMES // 20)
+    fuzz_of_a_learner(board(tmp_path_factory, True, True), Twin(learns=True, ahead=True), FRAMES // 20)
 
 
 def fuzz_of_a_learner(run_learning, twin, frames):

@@ -23,7 +23,7 @@ RECORD = {
     "kind": "placed and routed", "board": "icebreaker", "clock_mhz": 40, "fmax_mhz": 41.0, "met": True, "levels": 5, "seed": 1,
     "seeds": [{"seed": 1, "fmax_mhz": 41.0}, {"seed": 2, "error": "no way"}], "end_to_end_frames_per_second": 20.0, "baud": 1_000_000,
     "tools": {"pyosys": "0.70"}, "used": {"ICESTORM_LC": 4000, "ICESTORM_RAM": 11}, "available": {"ICESTORM_LC": 5280, "ICESTORM_RAM": 30},
-    "cells": {}, "frames": 2, "cycles": 1_000_000, "minutes": 1, "network": "3mb", "part": "iCE40UP5K-SG48", "macs": 800_000_000,
+    "cells": {}, "cycles": 1_000_000, "minutes": 1, "network": "3mb", "part": "iCE40UP5K-SG48", "macs": 800_000_000,
     "lut4_estimated": 4000, "command": "fbnn-hw generate && fbnn-hw build --board icebreaker --clock 40 --seeds 2"}
 
 
@@ -49,7 +49,7 @@ def test_quoted_builds_are_those_of_the_rows():
     quoted = re.findall(r"^\| [^|]*\| ([\d.]+) MHz.*?\[row \((\d+)\)\]", page, re.M)
     assert len(quoted) >= 12
     for mhz, number in quoted:
-        assert abs(float(mhz) - float(rows[number].split("|")[5])) < 0.05, (number, mhz)
+        assert abs(float(mhz) - float(rows[number].split("|")[4])) < 0.05, (number, mhz)
 
 
 def test_the_picture_of_accuracies_is_up_to_date():
@@ -97,18 +97,21 @@ def test_the_table_beside_finn_is_up_to_date(tmp_path):
 
 
 def test_figures(tmp_path, monkeypatch):
-    """By hand, at 40 MHz, of which the fastest seed reaches more: 2 frames in 25 ms, 1.6 GOP in 25 ms on 4000 cells; against the goals."""
+    """By hand, at 40 MHz, of which the fastest seed reaches more: a frame, 1.6 GOP, in 25 ms on 4000 cells; against the goals."""
     own = boards.figures(RECORD)
-    assert (own["speed"], own["used"], own["available"], own["rams"], own["density"]) == (80, 4000, 5280, "11 of 30", 16)
-    assert boards.figures(RECORD | {"fmax_mhz": 20.0})["speed"] == 40
+    assert (own["speed"], own["used"], own["available"], own["rams"], own["density"]) == (40, 4000, 5280, "11 of 30", 16)
+    assert boards.figures(RECORD | {"fmax_mhz": 20.0})["speed"] == 20
     monkeypatch.setattr(boards, "RECORDS", tmp_path)
     boards.keep("a.json", RECORD)
     boards.keep("netlist-x.json", {"kind": "netlist", "folder": "x", "equal": True, "images": 2, "cycles": [5], "cycles_first": [9],
                                    "cells": {"SB_LUT4": 7, "$scopeinfo": 1}, "build_seconds": 1, "simulation_seconds": 2})
     text = "\n".join(boards.tables())
-    assert "| (1) | `3mb` | icebreaker | 2 | 1,000,000 | 40 | 41.0, not routed | 80.0 | 20.0 | 4,000 of 5,280 | 11 of 30 | 16.0 |" in text
+    assert "| (1) | `3mb` | icebreaker | 1,000,000 | 40 | 41.0, not routed | 40.0 | 20.0 | 4,000 of 5,280 | 11 of 30 | 16.0 |" in text
     assert "    (1) fbnn-hw generate && fbnn-hw build --board icebreaker --clock 40 --seeds 2\n" in text
-    assert "| 55 | 65 | 80.0, aim reached (1) |" in text and "one frame a pass | 50 | 60 | not placed and routed yet |" in text
+    assert "| 3mb, UP5K, frames/s | 50 | 60 | 40.0, not reached (1) |" in text
+    assert "| 0.5mb, UP5K, frames/s | 480 | 580 | not placed and routed yet |" in text
+    boards.keep("a.json", RECORD | {"clock_mhz": 60, "fmax_mhz": 61.0})
+    assert "| 3mb, UP5K, frames/s | 50 | 60 | 60.0, aim reached (1) |" in boards.tables()
     assert "| x | 2 | yes | 5 | 7 SB_LUT4 | 1, 2 |" in text
     boards.keep("a.json", RECORD | {"superseded": True, "version": "0.1.0"})
     assert "| (1) | `3mb` of version 0.1.0 | icebreaker |" in "\n".join(boards.tables())
@@ -125,7 +128,7 @@ def design(tmp_path, monkeypatch):
     files = {
         "build-icebreaker/build.json": {**RECORD, "clock_hz": 40e6, "path": [{}], "script": "long"},
         "estimate.json": {"target": "ice40", "part": "iCE40UP5K-SG48", "lut4": 4000, "layers": [{"macs": 5}, {"macs": 6}]},
-        "config.json": {"pixels": 4, "lanes": 16, "outputs": 8, "frames": 2},
+        "config.json": {"pixels": 4, "lanes": 16, "outputs": 8},
         "manifest.json": {"model": "3mb", "checkpoint": {"file": "3mb.pt", "sha256": "0"}, "config_id": "12345678"}}
     for name, values in files.items():
         (tmp_path / name).write_text(json.dumps(values))
@@ -137,16 +140,16 @@ def test_what_is_kept_of_a_build(design):
     folder, files = design
     file = boards.add(folder, "icebreaker")
     kept = json.loads(file.read_text())
-    assert file.name == "3mb-icebreaker-4x16x8-2-40MHz.json"
+    assert file.name == "3mb-icebreaker-4x16x8-40MHz.json"
     assert kept["macs"] == 11 and "path" not in kept and (kept["verilog"], kept["structure"]) == ("v1", "s1") and kept["command"] == (
-        "fbnn-hw generate --model 3mb.pt --target ice40 --pixels 4 --lanes 16 --outputs 8 --frames 2 && "
+        "fbnn-hw generate --model 3mb.pt --target ice40 --pixels 4 --lanes 16 --outputs 8 && "
         "fbnn-hw build --board icebreaker --clock 40 --baud 1000000 --seeds 2")
     (folder / "estimate.json").write_text(json.dumps(files["estimate.json"] | {
         "learning": {"max_classes": 16, "exemplars": 266, "learn_cycles": 20_000, "rows": {}}}))
     (folder / "build-icebreaker" / "build.json").write_text(json.dumps(
         files["build-icebreaker/build.json"] | {"seeds": [{"seed": 2, "fmax_mhz": 41.0}]}))
     file = boards.add(folder, "icebreaker")
-    assert file.name == "3mb-icebreaker-4x16x8-2-learn-40MHz.json"
+    assert file.name == "3mb-icebreaker-4x16x8-learn-40MHz.json"
     text = file.read_text()
     assert " --learn --max-classes 16 --exemplars 266 && " in text and " --clock 40 --baud 1000000 --seed 2\"" in text
     assert "| (2) | 16, 266 | 20,000 | 2,000 | 0.02 |" in boards.tables()
@@ -199,11 +202,12 @@ def test_a_record_is_of_todays_hardware(path):
 
 @pytest.mark.parametrize("learns", [False, True])
 def test_a_default_clock_has_a_margin(learns):
-    """At most 0.95 of what the worst of three seeds reached, for every design of the table."""
+    """At most 0.95 of what the worst of three seeds reached, for every design of the table; of today's hardware where it was built."""
     part = TARGETS["ice40"]
     default = part.learn_hz if learns else part.clock_hz
-    builds = [record for record in boards.records().values() if record["part"] == part.part and ("learning" in record) == learns
-              and not record.get("superseded")]
+    builds = [record for record in boards.records().values() if record["part"] == part.part and ("learning" in record) == learns]
+    current = {record["network"] for record in builds if not record.get("superseded")}
+    builds = [record for record in builds if record["network"] not in current or not record.get("superseded")]
     assert {record["network"] for record in builds} >= {"0.5mb", "3mb"}
     for record in builds:
         reached = [known["fmax_mhz"] for known in record["seeds"]]

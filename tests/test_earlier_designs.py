@@ -1,4 +1,4 @@
-"""A design, its lesson and its snapshot, all made by version 0.1.0, go on working."""
+"""A design, its lesson and its snapshot, all made by version 0.1.0, go on working; one of two frames a pass is refused."""
 
 import json
 import zipfile
@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from fbnn_hw import Board, Design
+from fbnn_hw.cli import main
+from fbnn_hw.errors import InputError
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.reference import inference
 from tests import virtual_boards
 
-MADE = Path(__file__).parent / "fixtures" / "design-0.1.0.zip"
+FIXTURES = Path(__file__).parent / "fixtures"
+MADE = FIXTURES / "design-0.1.0.zip"
+TWO_FRAMES = FIXTURES / "design-0.2.24-two-frames.zip"
+"""Of `generate --model FILE --target ice40 --frames 2`; FILE is `strategies.smallest()`."""
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +64,31 @@ def test_its_board_remembers_and_restores(design, place, answers, monkeypatch):
         assert board.names == said["classes"][:2]
         board.restore(place / "taught.snapshot")
         check()
+
+
+@pytest.fixture(scope="module")
+def of_two_frames(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    zipfile.ZipFile(TWO_FRAMES).extractall(folder)
+    return next(folder.iterdir())
+
+
+def line(folder):
+    return f"{folder / 'config.json'}: a design of 2 frames a pass, as version 0.2 made them, expected one; generate the folder again"
+
+
+def test_a_design_of_two_frames_a_pass_is_refused(of_two_frames):
+    with pytest.raises(InputError) as error:
+        Design(of_two_frames)
+    assert str(error.value) == line(of_two_frames)
+
+
+@pytest.mark.parametrize("words", [
+    ("simulate", "{}"), ("report", "{}"), ("build", "{}", "--board", "icebreaker"), ("energy", "{}"),
+    ("classify", "--board", "virtual", "--data", "fixture", "--design", "{}"), ("selftest", "--board", "virtual", "--design", "{}")])
+def test_a_command_refuses_it_in_one_line(capsys, of_two_frames, words):
+    before = sorted(path.name for path in of_two_frames.iterdir())
+    assert main([word.format(of_two_frames) for word in words]) == 3
+    text = capsys.readouterr()
+    assert (text.out, text.err) == ("", f"fbnn-hw {words[0]}: {line(of_two_frames)}\n")
+    assert sorted(path.name for path in of_two_frames.iterdir()) == before

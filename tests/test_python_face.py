@@ -161,7 +161,7 @@ def test_errors_are_the_package_s(design):
     with pytest.raises(UsageError, match="only with --learn"):
         fbnn_hw.generate(design.network, target="ice40", max_classes=4)
     for options, line in (
-            (dict(frames=0), "--frames 0: expected a whole number from 1"), (dict(frames=float("nan")), "--frames nan: "),
+            (dict(lanes=0), "--lanes 0: expected a whole number from 1"), (dict(lanes=float("nan")), "--lanes nan: "),
             (dict(pixels="4"), "--pixels '4': "), (dict(outputs=1.5), "--outputs 1.5: "),
             (dict(learn=True, exemplars=-1), "--exemplars -1: "), (dict(learn=True, max_classes=5000), "max_classes: found 5000"),
             (dict(learn=True, counter_bits=9), "counter_bits: found 9"), (dict(learn="means", counter_bits=99), "counter_bits: found 99"),

@@ -43,13 +43,14 @@ def ours():
 
 
 def fastest():
-    """{network: record of its fastest build}."""
+    """{network: record of its fastest build, of those of today's hardware if there are any}."""
     builds = {}
     for path in sorted((HERE / "boards").glob("*-icebreaker-*.json")):
         record = json.loads(path.read_text())
-        if record.get("superseded") or record.get("learning") or record["frames"] != 1 or not record["met"]:
+        if record.get("learning") or not record["met"]:
             continue
-        builds[record["network"]] = max(record, builds.get(record["network"], record), key=lambda build: build["frames_per_second"])
+        builds[record["network"]] = max(record, builds.get(record["network"], record),
+                                        key=lambda build: (not build.get("superseded"), build["frames_per_second"]))
     return builds
 
 

@@ -35,8 +35,8 @@ RECORDS = HERE / "boards"
 PAGE = HERE.parent / "benchmarks.md"
 BEGIN = "<!-- boards: docs/benchmarks/boards.py -->"
 KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "flash_clock", "fmax_mhz", "nextpnr_mhz", "icetime_mhz", "met",
-        "levels", "seed", "seeds", "tools", "used", "available", "cells", "frames", "cycles", "frames_per_second",
-        "end_to_end_frames_per_second", "minutes")
+        "levels", "seed", "seeds", "tools", "used", "available", "cells", "cycles", "frames_per_second", "end_to_end_frames_per_second",
+        "minutes")
 COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
 """A row's number and its command, below the table."""
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
@@ -46,15 +46,14 @@ SAID = {"--learn": " that learns", "--weights flash-2x": ", flash at twice the c
         "--input levels": ", images as levels", "--ahead": ", images ahead"}
 """What a row says of the flags of its command."""
 GOALS = (
-    ("3mb, UP5K, frames/s, one frame a pass", "UP5K", "3mb", "latency", 50, 60),
-    ("3mb, UP5K, frames/s, several frames a pass", "UP5K", "3mb", "throughput", 55, 65),
-    ("0.5mb, UP5K, frames/s", "UP5K", "0.5mb", "latency", 480, 580),
+    ("3mb, UP5K, frames/s", "UP5K", "3mb", "speed", 50, 60),
+    ("0.5mb, UP5K, frames/s", "UP5K", "0.5mb", "speed", 480, 580),
     ("3mb, UP5K, Fmax, MHz", "UP5K", "3mb", "fmax", 48, 52),
     ("0.5mb that learns, UP5K, frames/s", "UP5K", "0.5mb", "learning", 200, 240),
-    ("fast, UP5K, frames/s", "UP5K", "fast", "latency", 230, 300),
-    ("tiny, UP5K, frames/s", "UP5K", "tiny", "latency", 520, 700),
-    ("3mb, ECP5-85F, frames/s", "LFE5U-85F", "3mb", "latency", 1600, 3000),
-    ("3mb, ECP5-25F with an SDRAM, frames/s", "LFE5U-25F", "3mb", "latency", 250, 400),
+    ("fast, UP5K, frames/s", "UP5K", "fast", "speed", 230, 300),
+    ("tiny, UP5K, frames/s", "UP5K", "tiny", "speed", 520, 700),
+    ("3mb, ECP5-85F, frames/s", "LFE5U-85F", "3mb", "speed", 1600, 3000),
+    ("3mb, ECP5-25F with an SDRAM, frames/s", "LFE5U-25F", "3mb", "speed", 250, 400),
     ("ECP5, MOP/s per LUT4", "LFE5U", "", "density", 33, 40))
 """What, part, network, figure, must, aim."""
 
@@ -70,11 +69,9 @@ def add(folder, board):
     shape += f" --weights {chosen}" * bool(chosen)
     levels = config.get("encoder_bits", 0) is None
     shape += " --input levels" * levels
-    frames = config.get("frames", 1)
-    passes = f" --frames {frames}" if frames > 1 else ""
     learning = {key: estimate["learning"][key] for key in ("max_classes", "exemplars", "learn_cycles")} if "learning" in estimate else {}
     if learning:
-        passes += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
+        shape += f" --learn --max-classes {learning['max_classes']} --exemplars {learning['exemplars']}"
     link = _link(built, board, config.get("sleeps", False))
     numbers = [one["seed"] for one in built["seeds"]]
     seeds = f" --seed {numbers[0]}" * (numbers[0] != 1 or len(numbers) == 1) + f" --seeds {len(numbers)}" * (len(numbers) > 1)
@@ -82,12 +79,12 @@ def add(folder, board):
         "network": Path(manifest["checkpoint"]["file"]).stem, "checkpoint": manifest["checkpoint"], "part": estimate["part"],
         "macs": sum(layer["macs"] for layer in estimate["layers"]), "lut4_estimated": estimate["lut4"],
         **({"learning": learning} if learning else {}), "version": __version__,
-        "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape}{passes} && "
+        "command": f"fbnn-hw generate --model {manifest['checkpoint']['file']} --target {estimate['target']} {shape} && "
                    f"fbnn-hw build --board {board} --clock {built['clock_hz'] / 1e6:g}{link}{seeds}"
                    f"{' --native' * ('yosys' in built['tools'])}"}
     record |= key(folder, record) | {"structure": structure_of(folder, record)}
     way = f"-{chosen}" * bool(chosen)
-    name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}-{frames}"
+    name = f"{record['network']}-{board}-{config['pixels']}x{config['lanes']}x{config['outputs']}"
     return keep(f"{name}{'-learn' * bool(learning)}{way}{'-levels' * levels}-{built['clock_hz'] / 1e6:g}MHz.json", record)
 
 
@@ -235,7 +232,7 @@ def figures(record):
     logic = next(name for name in LOGIC if name in record["used"])
     used, available = record["used"][logic], record["available"][logic]
     rams = [f"{record['used'][name]} of {record['available'][name]}" for name in RAMS if name in record["used"]]
-    return {"mhz": mhz, "speed": mhz * 1e6 * record["frames"] / record["cycles"], "used": used, "available": available,
+    return {"mhz": mhz, "speed": mhz * 1e6 / record["cycles"], "used": used, "available": available,
             "rams": rams[0] if rams else "-", "density": 2 * record["macs"] * mhz / record["cycles"] / used}
 
 
@@ -245,8 +242,8 @@ def best(builds, part, network, figure):
     for number, record in enumerate(builds, start=1):
         if part not in record["part"] or network not in ("", record["network"]):
             continue
-        kind = "learning" if "learning" in record else "latency" if record["frames"] == 1 else "throughput"
-        if figure in ("latency", "throughput", "learning") and figure != kind:
+        kind = "learning" if "learning" in record else "speed"
+        if figure in ("speed", "learning") and figure != kind:
             continue
         own = figures(record)
         reached.append((own["density"] if figure == "density" else record["fmax_mhz"] if figure == "fmax" else own["speed"], number))
@@ -273,7 +270,7 @@ def tables():
 
 def placed(builds):
     """Lines of the table of builds."""
-    head = ("", "network", "board", "frames a pass", "cycles a pass", "MHz", "MHz reached, from each seed", "frames/s",
+    head = ("", "network", "board", "cycles a frame", "MHz", "MHz reached, from each seed", "frames/s",
             "frames/s for a host at the line", "logic cells", "block RAMs", "MOP/s per logic cell")
     lines = ["", "### Placed and routed", "", f"| {' | '.join(head)} |".replace("|  |", "| |"), "|---" * len(head) + "|"]
     for number, record in enumerate(builds, start=1):
@@ -284,11 +281,11 @@ def placed(builds):
         of = f" of version {record['version']}" if record.get("superseded") else ""
         of += ", other names" * record.get("renamed", False)
         lines.append(
-            f"| ({number}) | `{record['network']}`{said}{of} | {record['board']} | {record['frames']} | "
+            f"| ({number}) | `{record['network']}`{said}{of} | {record['board']} | "
             f"{record['cycles']:,} | {record['clock_mhz']:g}{'' if record['met'] else ', missed'} | {reached} | {own['speed']:.1f} | "
             f"{'-' if rate is None else f'{rate:.1f}'} | {own['used']:,} of {own['available']:,} | {own['rams']} | {own['density']:.1f} |")
     if not builds:
-        lines.append("| | none yet | | | | | | | | | | |")
+        lines.append("| | none yet | | | | | | | | | |")
     return [*lines, "", "The compiler computes the cycles, and a simulation takes exactly as many. The rest is nextpnr's",
             "report, after place and route. frames/s are those at the column MHz, the clock of the build. Of",
             "several seeds the fastest is kept. A MAC is two operations (OP).", ""]
@@ -311,7 +308,8 @@ def learned(builds):
 
 def netlists():
     """Lines of the table of netlists that were simulated."""
-    lines = ["", "### Netlists", "", "| design | images | equal to the reference | cycles a pass | cells | seconds to build, to simulate |",
+    lines = ["", "### Netlists", "",
+             "| design | images | equal to the reference | cycles a frame | cells | seconds to build, to simulate |",
              "|---|---|---|---|---|---|"]
     nets = [record for path in sorted(RECORDS.glob("netlist-*.json")) if (record := json.loads(path.read_text()))["kind"] == "netlist"]
     for record in nets:

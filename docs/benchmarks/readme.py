@@ -31,7 +31,7 @@ def builds():
     rows = ["| network | board, price in $ | right, % | images/s, chip | images/s, over the line | learns | status |", f"|{'---|' * 7}"]
     for network, board in SHOWN:
         name, _, learns = network.partition(" ")
-        of_row = [r for r in records if (r["network"], r["board"], "learning" in r, r["frames"]) == (name, board, bool(learns), 1)]
+        of_row = [r for r in records if (r["network"], r["board"], "learning" in r) == (name, board, bool(learns))]
         best = max(of_row, key=lambda r: (not r.get("superseded"), r["met"], r.get("frames_per_second", 0)))
         right = read(FOLDER / f"{name}.pt").training["test_accuracy"]
         status = best["kind"] + (f", version {best['version']}" if best.get("superseded") else "")

@@ -80,7 +80,7 @@ def estimate_of(folder, board):
     """estimate.json of a design that is for the board's part."""
     try:
         estimate = json.loads(_text(folder, "estimate.json"))
-        target = [estimate[name] for name in ("target", "cycles", "load_cycles", "lut4", "frames")][0]
+        target = [estimate[name] for name in ("target", "cycles", "load_cycles", "lut4")][0]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{folder / 'estimate.json'}: not what `fbnn-hw generate` wrote; generate the folder again") from None
     if target != board.target:
@@ -168,12 +168,12 @@ def _speed(record, estimate, config, least):
     from ..targets.bridges import bit_clocks
 
     clock_hz = _quoted_mhz(record) * 1e6
-    cycles, frames, baud = max(estimate["cycles"], least), estimate["frames"], record["baud"]
+    cycles, baud = max(estimate["cycles"], least), record["baud"]
     classes = config.learning.max_classes if config.learning else config.classes
     real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
-    rate = protocol.end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes, frames,
+    rate = protocol.end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes,
                                     ahead=record.get("ahead", False), pixel_bits=config.pixel_bits)
-    return {"cycles": cycles, "frames": frames, "frames_per_second": clock_hz * frames / cycles, "end_to_end_frames_per_second": rate,
+    return {"cycles": cycles, "frames_per_second": clock_hz / cycles, "end_to_end_frames_per_second": rate,
             "baud_error": real_baud / baud - 1}
 
 
@@ -192,8 +192,7 @@ def _show(out, record):
                  f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)", *_beside(record))
     else:
         out.text("", *_common.table(sorted(record["cells"].items()), ("cell", "used")), "")
-    unit = "" if record["frames"] == 1 else f" for {record['frames']} frames"
-    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles{unit} at {_quoted_mhz(record):g} MHz",
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {_quoted_mhz(record):g} MHz",
              f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
              f"which {'sends an image ahead' if record.get('ahead') else 'waits for each answer'}")
 

@@ -25,8 +25,6 @@ def arguments(parser):
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=_common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
     parser.add_argument("--outputs", type=_common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
-    parser.add_argument("--frames", type=_common.up_to(255), default=1, metavar="B",
-                        help="images of a pass: the weights of late layers are fetched once for all of them (default: 1)")
     parser.add_argument("--weights", choices=WAYS.values(),
                         help="where the weights are: all on the chip, or in a flash, one at twice the design's clock, or an SDRAM, from "
                         "which they come anew for each frame (default: on the chip where they fit, else in a flash)")
@@ -104,7 +102,7 @@ def run(args, out):
     _, network = _common.checkpoint(args.model)
     planned = design.plan(
         network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
-        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, frames=args.frames, duty_cycle=args.duty_cycle, weights=args.weights,
+        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, duty_cycle=args.duty_cycle, weights=args.weights,
         input=args.input)
 
     def kept(folder):
@@ -170,10 +168,9 @@ def _show(out, design, part, rejected, automatic):
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in estimate["layers"]],
         ("layer", "MACs", "cycles", "array use", "bound by", "waits", "weight bits", "on chip")))
-    unit, images = ("a frame", "the image") if config.frames == 1 else (f"a pass of {config.frames} frames", "the images")
-    loaded = "in which the next image is loaded" if config.loads_beside else f"{estimate['load_cycles']:,} of them to load {images}"
+    loaded = "in which the next image is loaded" if config.loads_beside else f"{estimate['load_cycles']:,} of them to load the image"
     out.text(
-        "", f"cycles  {estimate['cycles']:,} {unit}, {loaded} (estimated; a simulation gives the same)",
+        "", f"cycles  {estimate['cycles']:,} a frame, {loaded} (estimated; a simulation gives the same)",
         f"speed   {estimate['frames_per_second']:.1f} frames/s at {estimate['clock_hz'] / 1e6:g} MHz; "
         f"{estimate['end_to_end_frames_per_second']:.1f} for a host at the end of a line of {estimate['baud']:,} baud (estimated)",
         f"array   {estimate['convolution_array_use']:.1%} used in the convolutions",
@@ -183,4 +180,4 @@ def _show(out, design, part, rejected, automatic):
         *_stream(config), *_levels(config), *_learning(estimate, config),
         f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
         f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
-        f"next: fbnn-hw simulate {shlex.quote(str(design.folder))} --images {2 * config.frames}")
+        f"next: fbnn-hw simulate {shlex.quote(str(design.folder))} --images 2")

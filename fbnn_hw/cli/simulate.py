@@ -37,7 +37,6 @@ def arguments(parser):
 def run(args, out):
     if args.component is not None:
         return _component(args, out)
-    from ..emit.simulation import unit_of
 
     design = _common.open_design(args, out)
     images = _images(args, design.config.size)
@@ -51,7 +50,7 @@ def run(args, out):
             out.note(text)
         count = len(result.differences)
         raise MismatchError(f"{design.folder}: {count} difference{'s' * (count > 1)}; the first: {result.differences[0]}", values)
-    _show(out, result, unit_of(design))
+    _show(out, result)
     out.result(values)
 
 
@@ -83,17 +82,17 @@ def _component(args, out):
     out.result(answer)
 
 
-def _show(out, result, unit):
+def _show(out, result):
     """Eight lines or fewer; the last says what is equal."""
     names, more = ", ".join(result.class_names[:NAMES_SHOWN]), " ..." * (len(result.class_names) > NAMES_SHOWN)
     if result.window:
         return _show_window(out, result)
     lengths = " to ".join(f"{cycles:,}" for cycles in sorted({min(result.cycles), max(result.cycles)})) if result.cycles else ""
-    later = f", then {lengths} a {unit}" if lengths else ""
+    later = f", then {lengths} a frame" if lengths else ""
     note = "equal to the estimate" if result.exact else "with pauses or latent"
     out.text(f"images   {result.images}",
              *([f"classes  {names}{more}"] if names else ()),
-             f"cycles   first {unit} {result.cycles_first[0]:,}{later} (simulated, {note})",
+             f"cycles   first frame {result.cycles_first[0]:,}{later} (simulated, {note})",
              f"time     {result.build_seconds:.1f} s to build, {result.simulation_seconds:.1f} s to simulate")
     if result.cells:
         out.text(f"netlist  {', '.join(f'{count:,} {cell}' for cell, count in sorted(result.cells.items()) if not cell.startswith('$'))}")

@@ -59,9 +59,7 @@ class Step:
     """One run of the engine: `tiles` tiles of P output channels over a whole map, all in one group.
 
     For every tile, block row, block, tap, word and repeat the engine reads L channels of Q pixels once.  A pooling step ("lgap")
-    uses the same loops: a tile is one word of channels, a block is one lane, a word is one block of the map.  A `shared` step
-    does each tile for the maps of all frames of the pass before it gives the tile's weights back; these maps lie `frame_stride`
-    words apart.
+    uses the same loops: a tile is one word of channels, a block is one lane, a word is one block of the map.
 
     Addresses and strides count words of a bank.
     """
@@ -90,7 +88,6 @@ class Step:
     gap: bool = False  # lgap: write the average word
     depthwise: bool = False  # lgap: write the learned word
     bias: bool = False  # a tile's weight words begin with those of its accumulators' start values (`starts.words`)
-    shared: bool = False
     order: int = 0  # place of the first list of reads (this field and all below: of a design with lists)
     rewind: bool = False  # all tiles have one list; else the next tile's list follows
     plane: int = 0  # words from one word of the target's block to the next
@@ -116,7 +113,7 @@ class Step:
     def encode(self, lists: bool = False) -> list[int]:
         """STEP_WORDS 16-bit words, or LIST_STEP_WORDS in a design with lists of reads.  Counts are stored minus one."""
         flags = (int(self.kind == "lgap") | self.pool << 1 | self.vector << 2 | self.logits << 3 | (self.taps == 9) << 4
-                 | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8 | self.shared << 11)
+                 | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8)
         if lists:
             flags |= self.spread << 8 | self.ones << 9 | self.rewind << 12 | self.first_pixel << 13 | self.odd_height << 14
         words = [flags | 1 << 15, self.source, self.source_tile_slot if self.spread else self.word_stride,
@@ -245,8 +242,6 @@ class AcceleratorConfig:
     map_pixels: int = 0  # mask of the pixels of a block that the globally pooled map has
     logits_odd: bool = False  # fan-in of the logits is odd
     logit_bits: int = 0  # of a logit; 0: one more than an accumulator has
-    frames: int = 1  # images of one pass through the program
-    frame_stride: int = 0  # words from a map of a frame to that of the next one in the same pass
     order: tuple[int, ...] = ()  # lists of reads, see `read_word`; none: the loops over taps and words
     quarters: bool = False  # the image is stored as four, of its even and odd rows and columns
     packed: bool = False  # the image, of one bit a pixel, is stored as a vector
@@ -456,15 +451,9 @@ class AcceleratorConfig:
         return step.words * step.repeat * step.taps + (self.start_reads and step.bias)
 
     def program_words(self) -> list[int]:
-        """The program as 16-bit words: steps, and a stop wherever something else happens."""
-        words: list[int] = []
-        for step, following in zip(self.program, (*self.program[1:], None)):
-            words += step.encode(self.lists)
-            if following is None:
-                words.append(REWIND | RESULT * step.result | LOAD * self.program[0].load)
-            elif step.result or following.load:
-                words.append(RESULT * step.result | LOAD * following.load)
-        return words
+        """The program as 16-bit words: steps, and a stop behind them."""
+        words = [word for step in self.program for word in step.encode(self.lists)]
+        return [*words, REWIND | RESULT * self.program[-1].result | LOAD * self.program[0].load]
 
     def sources(self, fetches: Iterable[int]) -> list[Sources]:
         """Where the words of a pass's fetches come from.  fetches: words of each, in order."""
@@ -517,6 +506,8 @@ class AcceleratorConfig:
         Raises ValueError, KeyError, TypeError or AttributeError for a text that is no configuration.
         """
         values = json.loads(text)
+        if any(step.pop("shared", False) for step in values["program"]):  # version 0.1.0 wrote it of every step
+            raise ValueError("a step that several frames share")
         values["program"] = tuple(Step(**{RENAMED.get(key, key): value for key, value in step.items()}) for step in values["program"])
         values["transfers"] = tuple(Transfer(**transfer) for transfer in values.get("transfers", ()))
         values["learning"] = LearnPlan(**values["learning"]) if "learning" in values else None

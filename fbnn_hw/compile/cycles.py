@@ -6,7 +6,6 @@ each byte; `rtl.sdram` keeps the pace of an SDRAM, `BURST` beats.
 """
 
 from dataclasses import dataclass, field
-from itertools import product
 
 from . import timing
 from .config import AcceleratorConfig
@@ -372,23 +371,18 @@ class Run:
         config = self.config
         frame, begin = PassCycles(), now
         closed = now  # cycle from which resident rows have no port
-        for step, following in zip(config.program, (*config.program[1:], None)):
+        for step in config.program:
             if step.load:
                 start = self.image_loaded(now, closed)
                 frame.load += start - now
                 now = start + 1  # ADDRESS
             now = self.step(step, frame.layers.setdefault(step.layer, LayerCycles()), now)
-            end = timing.end(config.memory_registers) + timing.STOP * (config.frames > 1)
             if step.result and config.learning:
                 scores = frame.layers.setdefault(LOGITS, LayerCycles())
                 scores.other = timing.CLASSIFY + config.learning.classify_cycles(config.classes)
                 now += scores.other
             if step.result:
-                closed = now = now + end + 1  # RESULT, then LOAD or START
-                now += following is not None and not following.load  # ADDRESS
-            elif following.load:
-                now += end  # LOAD
-                closed = now + 1
+                closed = now = now + timing.end(config.memory_registers) + 1  # RESULT, then LOAD or START
         frame.total = now - begin
         self.image_came = config.loads_beside
         return frame, now
@@ -422,32 +416,29 @@ class Run:
         tile_at = now + fetch
         self.mover.opened.append(tile_at + timing.OPEN)
         layer.other += fetch
-        members = self.config.frames if step.shared else 1
         self.kind = _kinds.setdefault((
             self.sizes, self.config.block_reads(step), step.rows * step.columns, step.kind, step.logits, step.valid, step.bias > 0,
             step.tile_words), len(_kinds))
         run = self.tile_again if self.streams else self.tile
-        for tile, member in product(range(step.tiles), range(members)):
-            used = member == members - 1
-            tile_at = run(step, layer, tile_at, used, used and tile == step.tiles - 1)
+        for tile in range(step.tiles):
+            tile_at = run(step, layer, tile_at, tile == step.tiles - 1)
         return tile_at
 
-    def tile(self, step, layer, tile_at, used, last):
+    def tile(self, step, layer, tile_at, last):
         """Run a tile; return the cycle in which the next one begins.
 
-        tile_at: cycle in which the tile before it ended.  used: its words leave the ring.  last: it is the last one of its step.
+        tile_at: cycle in which the tile before it ended.  last: it is the last one of its step.
         """
         cycle = self.tile_reads(step, layer, self.tile_begins(step, layer, tile_at))
-        if used:
-            self.mover.pop(step.tile_words, cycle - 1)
+        self.mover.pop(step.tile_words, cycle - 1)
         return self.tile_ends(step, layer, cycle, last)
 
-    def tile_again(self, step, layer, tile_at, used, last):
+    def tile_again(self, step, layer, tile_at, last):
         """As `tile`; a tile that begins as an earlier one did, of this or of another design, takes as long."""
         mover, pending = self.mover, [drain - tile_at for drain in self.pending if drain >= tile_at - PAST]
         assert isinstance(mover, Mover)
         mover.run(tile_at, self.free)  # so that it looks back by less than PAST
-        key = self.kind, used, last, tuple(pending), mover.state(tile_at)
+        key = self.kind, last, tuple(pending), mover.state(tile_at)
         tile = _tiles.get(key)
         if tile and mover.repeats(tile.words):
             end = tile_at + tile.cycles
@@ -456,7 +447,7 @@ class Run:
             layer.add(tile.spent)
             return end
         spent, loaded, words = LayerCycles(), mover.loaded, mover.words_left
-        end = self.tile(step, spent, tile_at, used, last)
+        end = self.tile(step, spent, tile_at, last)
         layer.add(spent)
         if mover.loaded == loaded and mover.repeats(0):
             if len(_tiles) >= MOST_TILES:  # kinds are few

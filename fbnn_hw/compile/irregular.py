@@ -22,7 +22,7 @@ from . import graph as graphs
 from . import starts
 from .config import FIELD, LIST_STEP_WORDS, READ_BITS, TILE_SLOTS, Step, byte_words, moved_read, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
-from .layout import Stored, Tensor, allot, blocks, first_shared, words_of
+from .layout import Stored, Tensor, allot, blocks, words_of
 
 WAYS = "apart", "together", "compact"
 """Ways to arrange the channels of a tensor in words.
@@ -76,10 +76,6 @@ class Plan:
     lanes: int
     outputs: int
     find: tuple[np.ndarray, ...]  # of each tensor int (channels, 2): word and lane of its channels
-    frames: int = 1  # images of a pass
-    stride: int = 0  # address distance between two frames' copies of a tensor
-    shared: range = range(0)  # numbers of the sums that work on all frames of a pass at once
-    copied: frozenset[int] = frozenset()  # numbers of the tensors of which each frame has a copy
 
     def cost(self, columns: int) -> int:
         """Reads of a frame, and cycles in which the words of its image are written."""
@@ -89,7 +85,7 @@ class Plan:
 
 
 def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False,
-         frames: int = 1, keeps_image: bool = False) -> Plan:
+         keeps_image: bool = False) -> Plan:
     """Return the plan with the fewest reads of those that fit; where none fits, the one with the fewest words.
 
     A plan fits if its features take at most `room` words of a bank.  Where convolutions read scattered
@@ -97,18 +93,18 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     summed over their pixels are copied first where their channels lie apart, because such a sum would
     need a weight word for each pixel.
 
-    learns: what the logits read stays in the banks for a learner, its words side by side.  frames:
-    images of a pass; 1 with a learner.  keeps_image: see `schedule.build`.  Raises FitError.
+    learns: what the logits read stays in the banks for a learner, its words side by side.
+    keeps_image: see `schedule.build`.  Raises FitError.
     """
-    return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, frames, keeps_image)
+    return _plan(topology, pixels, lanes, outputs, room, WAYS, learns, keeps_image)
 
 
 @lru_cache(maxsize=16)  # every way to keep the weights asks for the same plan
-def _plan(topology, pixels, lanes, outputs, room, ways, learns, frames, keeps_image):
+def _plan(topology, pixels, lanes, outputs, room, ways, learns, keeps_image):
     columns = pixels // 2
 
     def placed(graph, way):
-        return _Arranger(topology.name, graph, _classes(graph), columns, lanes, outputs, way, frames, keeps_image).plan()
+        return _Arranger(graph, _classes(graph), columns, lanes, outputs, way, keeps_image).plan()
 
     def best(word_pixels):
         build = partial(graphs.build, topology, lanes, learns=learns, word_pixels=word_pixels)
@@ -142,10 +138,9 @@ def _best(plans, room, columns):
 class _Arranger:
     """One way to arrange the channels of all tensors."""
 
-    def __init__(self, name: str, graph: Graph, classes: list[np.ndarray], columns: int, lanes: int, outputs: int, way: str, frames: int,
-                 keeps_image: bool):
-        self.name, self.graph, self.classes, self.columns, self.lanes, self.outputs = name, graph, classes, columns, lanes, outputs
-        self.way, self.frames, self.keeps_image = way, frames, keeps_image
+    def __init__(self, graph: Graph, classes: list[np.ndarray], columns: int, lanes: int, outputs: int, way: str, keeps_image: bool):
+        self.graph, self.classes, self.columns, self.lanes, self.outputs = graph, classes, columns, lanes, outputs
+        self.way, self.keeps_image = way, keeps_image
         self.words: list[tuple[tuple[int, ...], ...]] = []
         self.find: list[np.ndarray] = []  # of each tensor (channels, 2): word, lane
         self.live: list[np.ndarray] = []  # of each tensor (words, lanes): whether a lane has a channel
@@ -153,11 +148,8 @@ class _Arranger:
     def plan(self) -> Plan:
         self._keep(self._image_words())
         tiles = [self._tiles(layer) for layer in self.graph.sums]
-        shared = self._shared() if self.frames > 1 else range(0)
-        copied = self._copied(shared)
-        tensors, used, stride = self._places(copied)
-        return Plan(self.graph, tuple(self.words), tuple(tiles), tensors, used, self.lanes, self.outputs, tuple(self.find),
-                    self.frames, stride, shared, copied)
+        tensors, used = self._places()
+        return Plan(self.graph, tuple(self.words), tuple(tiles), tensors, used, self.lanes, self.outputs, tuple(self.find))
 
     def _keep(self, words):
         """Append the words of the next tensor, and where each of its channels lies."""
@@ -293,27 +285,10 @@ class _Arranger:
 
     # Places.
 
-    def _shared(self):
-        """Numbers of the sums that work on all frames of a pass at once."""
-        shapes = [tensor.shape for tensor in self.graph.tensors]
-        readers = []
-        for layer in self.graph.sums:
-            read = _tensors_of(layer)
-            readers.append((0 in read, max((shapes[tensor][1] * shapes[tensor][2] for tensor in read), default=0)))
-        return range(first_shared(self.name, readers), len(readers) - 1)
+    def _places(self):
+        """Return ({name: Tensor}, words of a bank).
 
-    def _copied(self, shared):
-        """Numbers of the tensors of which each frame has a copy: what sums from the first shared one on read or write."""
-        if not shared:
-            return frozenset()
-        after = self.graph.sums[shared[0]:]
-        copied = {tensor for layer in after for tensor in _tensors_of(layer)} | {layer.number for layer in after if layer.number >= 0}
-        return frozenset(copied | {number for number, tensor in enumerate(self.graph.tensors) if tensor.name == LATENT})
-
-    def _places(self, copied):
-        """Return ({name: Tensor}, words of a bank, words of a frame's copies).
-
-        After the last sum that reads a tensor, its words are free for others.  The tensors `copied` lie behind the others.
+        After the last sum that reads a tensor, its words are free for others.
         """
         graph = self.graph
         ends = [0] * len(graph.tensors)
@@ -334,12 +309,9 @@ class _Arranger:
             stored[tensor.name] = Stored(tensor.name, tensor.shape, self.words[number], rows, columns, planar=True)
         kept = list(graph.classifier.parts) if graph.classifier else []
         life |= dict.fromkeys(kept, (begins[0], len(graph.sums)))  # the next image arrives while a learner still reads them
-        tensors: dict[str, Tensor] = {}
-        behind = {graph.tensors[number].name for number in copied}
-        chains = [[name] for name in stored if name not in kept and name not in behind]  # the image first, which lies at 0
-        used = allot([*chains, *([kept] if kept else [])], 0, stored, life, tensors)
-        stride = allot([[name] for name in stored if name in behind], used, stored, life, tensors) - used
-        return {name: tensors[name] for name in stored}, used + self.frames * stride, stride
+        chains = [[name] for name in stored if name not in kept]  # the image first, which lies at 0
+        tensors, used = allot([*chains, *([kept] if kept else [])], stored, life)
+        return {name: tensors[name] for name in stored}, used
 
 
 def _tensors_of(layer):
@@ -388,47 +360,28 @@ def _classes(graph):
 def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False) -> tuple[list[Step], list[int]]:
     """Return (steps of a pass, table of the lists of reads).
 
-    The sums before and behind the shared ones run one frame after the other.  start_reads: if a layer
-    needs bias words, all layers have them, and blocks begin with start reads.
+    start_reads: if a layer needs bias words, all layers have them, and blocks begin with start reads.
     """
     order: list[int] = []
     addresses: dict[tuple[int, ...], int] = {}
     biases = [_needs_bias(placed, layer, tiles, network) for layer, tiles in zip(placed.graph.sums, placed.tiles)]
     heads = [starts.count(start_reads) * (any(biases) if start_reads else bias) for bias in biases]
 
-    def of(numbers, frame):
-        """Steps of some sums for a frame."""
-        frame_steps = []
-        for number in numbers:
-            layer, tiles = placed.graph.sums[number], placed.tiles[number]
-            kinds = {(id(tile.reads), tile.source_tile_slot): tile for tile in tiles}
-            by_kind = {kind: _list(placed, layer, tile, pixels // 2, frame) for kind, tile in kinds.items()}
-            lists = [by_kind[id(tile.reads), tile.source_tile_slot] for tile in tiles]
-            for first, last, alike in _steps_of(tiles, lists, placed, addresses):
-                place = _place_lists(_joined(lists[first:last], alike), order, addresses)
-                frame_steps.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, heads[number], pixels, frame))
-        return frame_steps
-
-    shared = placed.shared or range(len(placed.graph.sums), len(placed.graph.sums))
     result = []
-    for frame in range(placed.frames):
-        result += _marked(of(range(shared.start), frame), 0, "load")
-    result += [replace(step, shared=True) for step in of(shared, 0)]
-    for frame in range(placed.frames):
-        result += _marked(of(range(shared.stop, len(placed.graph.sums)), frame), -1, "result")
-    if placed.frames == 1:
-        _marked(result, -1, "result")
+    for layer, tiles, head in zip(placed.graph.sums, placed.tiles, heads):
+        kinds = {(id(tile.reads), tile.source_tile_slot): tile for tile in tiles}
+        by_kind = {kind: _list(placed, layer, tile, pixels // 2) for kind, tile in kinds.items()}
+        lists = [by_kind[id(tile.reads), tile.source_tile_slot] for tile in tiles]
+        for first, last, alike in _steps_of(tiles, lists, placed, addresses):
+            place = _place_lists(_joined(lists[first:last], alike), order, addresses)
+            result.append(_step(placed, layer, tiles[first:last], lists[first], place, alike, head, pixels))
+    if result:
+        result[0] = replace(result[0], load=True)
+        result[-1] = replace(result[-1], result=True)
     if len(order) > FIELD:
-        ways = "fewer --frames, " * (placed.frames > 1) + "more --lanes or fewer groups"
-        raise FitError(f"model {network.topology.name}: lists of {len(order):,} reads are more than {FIELD:,}; use {ways}")
+        raise FitError(f"model {network.topology.name}: lists of {len(order):,} reads are more than {FIELD:,}; use more --lanes or fewer "
+                       "groups")
     return result, order
-
-
-def _marked(steps, place, flag):
-    """The steps, of which the one at `place` loads an image first, or a result leaves after it."""
-    if steps:
-        steps[place] = replace(steps[place], **{flag: True})
-    return steps
 
 
 @dataclass(frozen=True)
@@ -444,15 +397,15 @@ class ReadList:
     reads: tuple[int, ...]
 
 
-def _list(placed, layer, tile, columns, frame):
-    """The `ReadList` of a tile for a frame."""
+def _list(placed, layer, tile, columns):
+    """The `ReadList` of a tile."""
     tensors = list(placed.tensors.values())
     origin, words, before = 0, [], None
     for (tensor, word, down, right, power), times in zip(tile.reads.keys.tolist(), tile.reads.times.tolist()):
         place = tensors[tensor]
         row, y = divmod(down, 2)
         column, x = divmod(right, columns)
-        address = place.base + frame * placed.stride * (tensor in placed.copied) + word * place.word_stride
+        address = place.base + word * place.word_stride
         origin = address if before is None else origin
         address += row * place.columns + column - origin
         if layer.vector:
@@ -523,19 +476,18 @@ def _place_lists(reads, order, addresses):
     return addresses[reads]
 
 
-def _step(placed, layer, tiles, first_list, order, alike, head, pixels, frame):
+def _step(placed, layer, tiles, first_list, order, alike, head, pixels):
     columns = pixels // 2
     rows, across = blocks(layer.computed, columns)
     high, wide = (2, columns) if layer.vector else layer.source  # a vector has one pixel, so no read lies outside the map
     source_rows, source_columns = blocks((high, wide), columns)
     target = placed.tensors.get(layer.layer.name) if layer.number >= 0 else None
     stride = target.word_stride if target else 0
-    moved = frame * placed.stride * (layer.number in placed.copied)
     spread = tiles[0].source_tile_slot >= 0
     return Step(
         kind="conv", layer=layer.layer.label, source=first_list.origin, word_stride=0, block_stride=1, row_stride=source_columns,
         words=tiles[0].reads.count, repeat=1, taps=1, rows=rows, columns=across,
-        target=target.base + moved + tiles[0].word * stride if target else 0, target_block_stride=1,
+        target=target.base + tiles[0].word * stride if target else 0, target_block_stride=1,
         target_row_stride=0, tiles=len(tiles), tile_slot=tiles[0].tile_slot, valid=tiles[-1].outputs,
         tile_words=_words_of(layer, tiles[0], placed.lanes) + head, pool=layer.keep != "all", vector=layer.vector,
         logits=layer.number < 0, bias=head > 0,

@@ -38,12 +38,11 @@ def needed(program: Program) -> list[int]:
     for layer in program.layers:
         last_of.append(max(last_of[-1], last.get(layer.label, -1)))
     words = [-1] * program.used
-    for name, tensor in program.tensors.items():
+    for tensor in program.tensors.values():
         end = tensor.until + (program.lists is not None) + 1
         until = last_of[end] if end < len(last_of) else len(program.steps)
-        for frame in range(program.frames):
-            base = program.base(name, frame)
-            words[base:base + tensor.size] = [max(until, word) for word in words[base:base + tensor.size]]
+        span = slice(tensor.base, tensor.base + tensor.size)
+        words[span] = [max(until, word) for word in words[span]]
     return words
 
 

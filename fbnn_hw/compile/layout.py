@@ -1,12 +1,11 @@
 """Network -> addresses: the lane and word of each channel, and the first word of each tensor."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import FitError
 from ..ir.network import LATENT, Topology
 from .lower import Irregular, Layer, lower, owner
 
@@ -53,9 +52,8 @@ class Layout:
     """Where a topology's tensors lie in the banks."""
 
     layers: list[Layer]
-    tensors: dict[str, Tensor]  # of a pass's first frame
+    tensors: dict[str, Tensor]
     used: int  # words of a bank that hold features
-    stride: int  # address distance between two frames' copies of a tensor
 
 
 @dataclass(frozen=True)
@@ -176,14 +174,12 @@ def _tensor_names(layer: Layer) -> list[str]:
     return [] if layer.kind == "logits" else [layer.name]
 
 
-def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int = 1, shared: Collection[str] = (),
-          learns: bool = False, keeps_image: bool = False) -> Layout:
+def place(topology: Topology, pixels: int, lanes: int, outputs: int, learns: bool = False,
+          keeps_image: bool = False) -> Layout:
     """Lay out a topology's tensors for an engine of that shape.
 
-    A tensor's words are used again after the last layer that reads it.  shared: names of the layers that work on all frames of
-    a pass at once; every frame has its own copy of what they read and write, behind all other tensors.  learns: the latent and
-    the tensors beside it stay until the next frame has one.  keeps_image: the words of the image are not used again.
-    Raises Irregular.
+    A tensor's words are used again after the last layer that reads it.  learns: the latent and the tensors beside it stay
+    until the next frame has one.  keeps_image: the words of the image are not used again.  Raises Irregular.
     """
     layers = lower(topology)
     by_name = {layer.name: layer for layer in layers}
@@ -202,47 +198,30 @@ def place(topology: Topology, pixels: int, lanes: int, outputs: int, frames: int
         life |= dict.fromkeys(next(chain for chain in chains if LATENT in chain), (0, len(layers)))
     if keeps_image:
         life |= dict.fromkeys(next(chain for chain in chains if layers[0].name in chain), (0, len(layers)))
-    late = set(shared) | {owner(part) for layer in layers if layer.name in shared for part in layer.parts}
-    per_frame = [chain for chain in chains if {owner(name) for name in chain} & late]
-    tensors: dict[str, Tensor] = {}
-    used = allot([chain for chain in chains if chain not in per_frame], 0, stored, life, tensors)
-    stride = allot(per_frame, used, stored, life, tensors) - used
-    return Layout(layers, tensors, used + frames * stride, stride)
+    tensors, used = allot(chains, stored, life)
+    return Layout(layers, tensors, used)
 
 
-def first_shared(model: str, readers: Sequence[tuple[bool, int]]) -> int:
-    """Return the number of the first layer that works on all frames of a pass at once; all after it do, but for the last one.
+def allot(chains: Iterable[list[str]], stored: dict[str, Stored], life: dict[str, Any]) -> tuple[dict[str, Tensor], int]:
+    """Place the tensors of some chains; return ({name: Tensor}, the words that they use).
 
-    readers: for each layer whether it reads the image, which every frame has at the same place, and the pixels of the map that it
-    reads.  Raises FitError.
-    """
-    first = 1 + max(number for number, (image, _) in enumerate(readers) if image)
-    for number in range(first, len(readers) - 1):
-        if readers[number][1] <= SHARED_PIXELS:
-            return number
-    raise FitError(f"model {model}: no layer behind the first reads a map of {SHARED_PIXELS} pixels or fewer, so frames have "
-                   "nothing to share; use 1 frame a pass")
-
-
-def allot(chains: Iterable[list[str]], floor: int, stored: dict[str, Stored], life: dict[str, Any], tensors: dict[str, Tensor]) -> int:
-    """Place the tensors of some chains from address `floor` on; return the end of the words that they use.
-
-    The tensors of a chain lie side by side.  They are added to `tensors`.
+    The tensors of a chain lie side by side.
     life: {name: (number of the layer that writes it, number of the last layer that reads it)}, see `_lives`.
     """
+    tensors: dict[str, Tensor] = {}
     live: list[tuple[int, int, int]] = []  # (first address, last + 1, layer after which it is free)
-    used = floor
+    used = 0
     for chain in sorted(chains, key=lambda c: life[c[0]][0]):
         begin, end = life[chain[0]]
         live = [entry for entry in live if entry[2] >= begin]
         size = sum(stored[name].size for name in chain)
-        base = min(a for a in (floor, *(stop for _, stop, _ in live)) if all(a + size <= start or a >= stop for start, stop, _ in live))
+        base = min(a for a in (0, *(stop for _, stop, _ in live)) if all(a + size <= start or a >= stop for start, stop, _ in live))
         live.append((base, base + size, end))
         used = max(used, base + size)
         for name in chain:
             tensors[name] = stored[name].at(base, end)
             base += stored[name].size
-    return used
+    return tensors, used
 
 
 def _lives(layers, chains):

@@ -68,11 +68,11 @@ class Plan:
 
 
 def plan(network: Network, target: Target, pixels: int | None = None, lanes: int | None = None, outputs: int | None = None,
-         frames: int = 1, learn: Learn | None = None, weights: str | None = None) -> Plan:
+         learn: Learn | None = None, weights: str | None = None) -> Plan:
     """Choose the sizes of the engine that are None, and lay everything out.
 
-    frames: images of a pass.  learn: (Head, LearnConfig) of a chip that learns; with slots 0,
-    `_choose_exemplars` sets their number.  weights: the way to hold them, of `targets.WAYS`.
+    learn: (Head, LearnConfig) of a chip that learns; with slots 0, `_choose_exemplars` sets their
+    number.  weights: the way to hold them, of `targets.WAYS`.
 
     A target lists its ways to hold weights, and the first one that fits is taken, one of
     `targets.CHOSEN` only where it is asked for.  With all weights on the chip the first shape of the target's list is taken whose
@@ -82,8 +82,6 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
     Raises FitError with the layer, what it needs, the limit, and what would fit; UsageError for an
     illegal shape.
     """
-    if frames > 1 and learn:
-        raise UsageError(f"--frames {frames}: a design that learns takes one image after the other; expected 1 with --learn")
     if learn:
         check_latent(network.topology)
     shapes = _shapes(target, (pixels, lanes, outputs))
@@ -95,15 +93,13 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
                            "target that keeps all weights on the chip, such as ecp5")
     for way in ways:
         if way != "memory":
-            choice, error = _fastest(network, target, shapes, frames, learn, way)
+            choice, error = _fastest(network, target, shapes, learn, way)
         else:
             choice, error = _first_that_fits(network, target, shapes, learn)
-            if frames > 1 and (choice or ways[-1] == way):
-                raise UsageError(f"--frames {frames}: {target.name} has all weights on the chip, nothing is fetched; expected 1")
         if choice:
             return choice
     assert error
-    raise _with_the_shape_that_fits(error, network, target, frames, learn, weights) if any((pixels, lanes, outputs)) else error
+    raise _with_the_shape_that_fits(error, network, target, learn, weights) if any((pixels, lanes, outputs)) else error
 
 
 def check_latent(topology):
@@ -119,10 +115,10 @@ def _extracts(topology):
     return not topology.weight_shapes().keys().isdisjoint(names[:names.index(LATENT) + 1])
 
 
-def _with_the_shape_that_fits(error, network, target, frames, learn, weights):
+def _with_the_shape_that_fits(error, network, target, learn, weights):
     """The FitError of sizes that were wanted; its way out is the shape that the target would choose, where that one fits."""
     try:
-        fits = plan(network, target, frames=frames, learn=learn, weights=weights).config
+        fits = plan(network, target, learn=learn, weights=weights).config
     except FitError:
         return error
     return FitError(f"{str(error).split('; use ')[0]}; use {fits.pixels} x {fits.lanes} x {fits.outputs}, "
@@ -165,7 +161,7 @@ def _first_that_fits(network, target, shapes, learn):
     error = rejected = None
     for shape in shapes:
         try:
-            choice = _plan_shape(network, target, shape, 1, learn, "memory")
+            choice = _plan_shape(network, target, shape, learn, "memory")
         except FitError as failure:
             error, rejected = failure, (shape, failure.why)
             continue
@@ -175,7 +171,7 @@ def _first_that_fits(network, target, shapes, learn):
     return None, error
 
 
-def _fastest(network, target, shapes, frames, learn, way):
+def _fastest(network, target, shapes, learn, way):
     """(Plan, FitError or None) of the shape with the fewest cycles, with weights as a stream; (None, FitError) where none fits.
 
     way: "stream", "double" or "sdram".
@@ -183,15 +179,15 @@ def _fastest(network, target, shapes, frames, learn, way):
     best = best_shape = error = rejected = None
     few = learn and (learn[0], replace(learn[1], slots=ENOUGH_EXEMPLARS * learn[1].max_classes))
     for shape in shapes:
-        if best and network.topology.macs() * frames > best.frame.total * math.prod(shape):  # too slow even without any wait
+        if best and network.topology.macs() > best.frame.total * math.prod(shape):  # too slow even without any wait
             continue
         try:
             try:
-                choice = _plan_shape(network, target, shape, frames, few if learn and not learn[1].slots else learn, way)
+                choice = _plan_shape(network, target, shape, few if learn and not learn[1].slots else learn, way)
             except FitError:
                 if not learn or learn[1].slots:
                     raise
-                choice = _plan_shape(network, target, shape, frames, learn, way)
+                choice = _plan_shape(network, target, shape, learn, way)
         except FitError as failure:
             error, rejected = failure, rejected if best else (shape, failure.why)
             continue
@@ -202,7 +198,7 @@ def _fastest(network, target, shapes, frames, learn, way):
     return best, error
 
 
-def _plan_shape(network, target, shape, frames, learn, weights):
+def _plan_shape(network, target, shape, learn, weights):
     """`Plan` for one shape; FitError also if the part has too few block RAMs or LUTs.
 
     Where there are start values, that is the fastest one of the ways to them that the target names.
@@ -210,7 +206,7 @@ def _plan_shape(network, target, shape, frames, learn, weights):
     choices, error = [], None
     for way in target.starts:
         try:
-            choices.append(_plan_starts(network, target, shape, frames, learn, weights, way == "read"))
+            choices.append(_plan_starts(network, target, shape, learn, weights, way == "read"))
             if not choices[-1].config.thresholds:
                 break
         except FitError as failure:
@@ -221,19 +217,19 @@ def _plan_shape(network, target, shape, frames, learn, weights):
     return min(choices, key=lambda choice: choice.frame.total)
 
 
-def _plan_starts(network, target, shape, frames, learn, weights, start_reads):
+def _plan_starts(network, target, shape, learn, weights, start_reads):
     """`Plan` for one shape and one way to start values, with images loaded beside the program where that is possible in time."""
     if weights == "memory" and not learn and timing.large(shape[1]) and target.memory_registers and target.technology == "wrapper":
         with suppress(FitError):
-            choice = _checked(network, target, shape, frames, learn, weights, start_reads, beside=True)
+            choice = _checked(network, target, shape, learn, weights, start_reads, beside=True)
             if choice.config.loads_beside and cycles.loads_in_time(choice.config, choice.frame):
                 return choice
-    return _checked(network, target, shape, frames, learn, weights, start_reads)
+    return _checked(network, target, shape, learn, weights, start_reads)
 
 
-def _checked(network, target, shape, frames, learn, weights, start_reads, beside=False):
+def _checked(network, target, shape, learn, weights, start_reads, beside=False):
     """`Plan` for one shape, one way to start values and one way to load images; FitError where it does not fit the part."""
-    config, program = configure(network, target, shape, frames, learn, weights, start_reads, beside)
+    config, program = configure(network, target, shape, learn, weights, start_reads, beside)
     target.check(config)
     need = lut4(config, target)
     limit = target.lut4_of(config)
@@ -294,13 +290,13 @@ def _with_learning_cost(network, target, shape, learn, choice):
     start_reads = choice.config.start_reads
 
     def plan_with(slots):
-        config, program = configure(network, target, shape, 1, (learn[0], replace(learn[1], slots=slots)), weights, start_reads)
+        config, program = configure(network, target, shape, (learn[0], replace(learn[1], slots=slots)), weights, start_reads)
         target.check(config)
         if config.transfers not in passes:  # the transfers alone decide how long a frame takes
             passes[config.transfers] = cycles.passes(config)
         return Plan(config, program, passes[config.transfers])
 
-    config, program = configure(network, target, shape, 1, None, weights, start_reads)
+    config, program = configure(network, target, shape, None, weights, start_reads)
     without = cycles.passes(config).later
     if weights != "memory" and not learn[1].slots:
         logits = next(layer.label for layer in program.layers if layer.kind == "logits")
@@ -347,7 +343,7 @@ def _choose_exemplars(plan_with: Callable[[int], Any], without: cycles.PassCycle
     return half
 
 
-def configure(network: Network, target: Target, shape: Shape, frames: int, learn: Learn | None,
+def configure(network: Network, target: Target, shape: Shape, learn: Learn | None,
               weights: str, start_reads: bool = False, beside: bool = False) -> tuple[AcceleratorConfig, schedule.Program]:
     """The configuration for one shape of the engine and one way to have weights, and its program.
 
@@ -355,7 +351,7 @@ def configure(network: Network, target: Target, shape: Shape, frames: int, learn
     reads.  beside: the next image is loaded while the program runs.  Raises FitError if a memory is too small.
     """
     rows = planes(learn[1].rule) if learn else 1
-    program = schedule.build(network, *shape, frames, bool(learn), min(FIELD, target.bank_words or FIELD),
+    program = schedule.build(network, *shape, bool(learn), min(FIELD, target.bank_words or FIELD),
                              start_reads and (not learn or _whole_starts(network, shape[1], rows)), beside)
     _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", rows)
@@ -409,8 +405,8 @@ def _common_fields(network, target, program, weights, rows):
         accumulator_bits=accumulator_bits, logit_bits=logit_bits if LOGIT_BITS <= accumulator_bits >= logit_bits else 0,
         technology=target.technology, popcount=target.popcount, weights=weights,
         latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
-        logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), frames=program.frames, frame_stride=program.stride,
-        order=program.order, quarters=bool(program.lists and program.lists.graph.quarters),
+        logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), order=program.order,
+        quarters=bool(program.lists and program.lists.graph.quarters),
         packed=bool(program.lists and program.lists.graph.packed), word_pixels=program.lists.graph.word_pixels if program.lists else 1,
         start_reads=program.start_reads)
 
@@ -549,8 +545,6 @@ def _check_words(topology, program, target, weights):
         ways = [f"images of {side}x{side}"] * (side > 0)
         if sizes[image.name] < limit:  # the image does not shrink with the network
             ways.insert(0, f"a network of {(limit - sizes[image.name]) / (program.used - sizes[image.name]):.2f} times this width")
-        if program.frames > 1:
-            ways.insert(0, "fewer --frames")
         raise FitError(f"layer {layer.ops[-1].name}: its output takes {sizes[name]:,} words of the {program.used:,} that all feature maps "
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(ways) or 'more --lanes'}")
     for step in program.steps:
@@ -578,27 +572,26 @@ def _residents(program, word_cycles, free_words, left=MappingProxyType({}), ahea
     """
     per_word = program.outputs // program.pixels
     order = program.fetched()
-    names = list(dict.fromkeys(layer.name for layer in order))
+    names = [layer.name for layer in order]
     begins = {name: ahead.get(name, 0) for name in names}
     words = {layer.name: program.layer_words(layer) - begins[layer.name] for layer in order}
-    copies = {name: [layer.name for layer in order].count(name) for name in names}  # how often each layer's weights are fetched
     free = free_words // per_word
     share = dict.fromkeys(names, 0)
 
     def used(name, sixteenths):
-        return words[name] * sixteenths // 16 * copies[name]
+        return words[name] * sixteenths // 16
 
-    if not ahead and sum(words[name] * copies[name] for name in names) <= free:
+    if not ahead and sum(words.values()) <= free:
         share = dict.fromkeys(names, 16)
     else:
         reads = {layer.name: _reads(program, layer) for layer in order}
         convolutions = [n for n in names if reads[n] > words[n]]
         for name in reversed(convolutions):
             need = -(-16 * (words[name] * word_cycles - reads[name]) // (words[name] * word_cycles))
-            share[name] = max(0, min(need, 16 * free // (words[name] * copies[name])) - left.get(name, 0))
+            share[name] = max(0, min(need, 16 * free // words[name]) - left.get(name, 0))
             free -= used(name, share[name])
         for name in sorted((n for n in names if n not in convolutions), key=lambda n: -words[n]):
-            share[name] = max(0, min(16, 16 * free // (words[name] * copies[name])) - left.get(name, 0))
+            share[name] = max(0, min(16, 16 * free // words[name]) - left.get(name, 0))
             free -= used(name, share[name])
     transfers = tuple(Transfer(*part) for layer in order
                       for part in ((begins[layer.name], 0), (words[layer.name], share[layer.name])) if part[0])
@@ -606,6 +599,5 @@ def _residents(program, word_cycles, free_words, left=MappingProxyType({}), ahea
 
 
 def _reads(program, layer):
-    """Cycles for which the array uses a layer's weights after one fetch."""
-    reads = sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.layer_steps(layer))
-    return reads * program.frames // program.fetches(layer)
+    """Cycles for which the array uses a layer's weights."""
+    return sum(s.tiles * s.rows * s.columns * s.taps * s.words * s.repeat for s in program.layer_steps(layer))

@@ -9,8 +9,8 @@ from .. import bits
 from ..ir.network import LATENT, Network, Topology
 from . import irregular, starts
 from .config import Step
-from .layout import Tensor, channel_array, first_shared, place
-from .lower import Irregular, Layer, lower, owner
+from .layout import Tensor, channel_array, place
+from .lower import Irregular, Layer
 
 
 @dataclass(frozen=True)
@@ -19,21 +19,14 @@ class Program:
 
     steps: tuple[Step, ...]
     layers: tuple[Layer, ...]
-    tensors: dict[str, Tensor]  # of a pass's first frame
+    tensors: dict[str, Tensor]
     used: int  # words of a bank that hold features
     pixels: int
     lanes: int
     outputs: int
-    frames: int = 1  # images of a pass
-    stride: int = 0  # address distance between two frames' copies of a map
     lists: irregular.Plan | None = None  # the plan behind the lists of reads, where steps have them
     order: tuple[int, ...] = ()  # the lists
     start_reads: bool = False  # see `AcceleratorConfig.start_reads`
-
-    def base(self, name: str, frame: int) -> int:
-        """Address of a tensor; frame: number of the frame in its pass."""
-        base = self.tensors[name].base
-        return base + frame * self.stride * (base >= self.used - self.frames * self.stride)
 
     def image_words(self) -> range:
         """Words of a bank that hold the image."""
@@ -41,13 +34,8 @@ class Program:
         return range(image.base, image.base + image.size)
 
     def layer_steps(self, layer: Layer) -> list[Step]:
-        """Steps of a layer, for the first frame of a pass."""
-        steps = [step for step in self.steps if step.layer == layer.label]
-        return steps[:len(steps) // self.fetches(layer)]
-
-    def fetches(self, layer: Layer) -> int:
-        """How often a pass needs a layer's weights: once where its steps are shared, else once a frame."""
-        return 1 if any(step.shared for step in self.steps if step.layer == layer.label) else self.frames
+        """Steps of a layer."""
+        return [step for step in self.steps if step.layer == layer.label]
 
     def layer_words(self, layer: Layer) -> int:
         """Weight words of a layer."""
@@ -56,12 +44,7 @@ class Program:
     def fetched(self) -> list[Layer]:
         """Layers with weights, in the order in which a pass needs them."""
         by_label = {layer.label: layer for layer in self.layers}
-        visits, before = [], None
-        for step in self.steps:
-            if before is None or step.layer != before.layer or step.load or before.result:
-                visits.append(by_label[step.layer])
-            before = step
-        return [layer for layer in visits if self.layer_words(layer)]
+        return [by_label[label] for label in dict.fromkeys(step.layer for step in self.steps) if self.layer_words(by_label[label])]
 
 
 def offset(fan_in: int, threshold: int = 0) -> int:
@@ -101,90 +84,46 @@ def _intervals(layer):
     return [(a // size, a, b) for a, b in zip(edges, edges[1:])]
 
 
-def build(network: Network, pixels: int, lanes: int, outputs: int, frames: int = 1, learns: bool = False,
+def build(network: Network, pixels: int, lanes: int, outputs: int, learns: bool = False,
           room: int | None = None, start_reads: bool = False, keeps_image: bool = False) -> Program:
     """Return the program of a network on an engine of that shape.  Raises FitError.
 
-    frames: images of a pass.  The program runs the early layers one image after the other.  From the
-    first layer whose map is small (`_shared`) it runs each tile for all images.  The logits follow,
-    image after image.  learns: the program ends before the logits, which a learner computes.  room:
-    words of a bank.  start_reads: where there are bias words, blocks begin with start reads.
-    keeps_image: no layer writes where the image lies.
+    learns: the program ends before the logits, which a learner computes.  room: words of a bank.
+    start_reads: where there are bias words, blocks begin with start reads.  keeps_image: no layer
+    writes where the image lies.
 
     Two kinds of networks get lists of reads (`irregular`): those that the loops over taps and words
     cannot read, and those that learn and whose latent the loops do not store.
     """
     if learns and network.topology[LATENT].kind not in ("dense", "conv", "maxpool"):
-        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image)
+        return _with_lists(network, pixels, lanes, outputs, room, learns, start_reads, keeps_image)
     try:
-        return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), frames, learns, start_reads, keeps_image)
+        return regular(network.topology, pixels, lanes, outputs, tuple(network.thresholds), learns, start_reads, keeps_image)
     except Irregular:
-        return _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image)
+        return _with_lists(network, pixels, lanes, outputs, room, learns, start_reads, keeps_image)
 
 
-def _with_lists(network, pixels, lanes, outputs, frames, room, learns, start_reads, keeps_image):
+def _with_lists(network, pixels, lanes, outputs, room, learns, start_reads, keeps_image):
     """The program of any network."""
-    placed = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, frames, keeps_image)
+    placed = irregular.plan(network.topology, pixels, lanes, outputs, room, learns, keeps_image)
     steps, order = irregular.steps(placed, network, pixels, start_reads)
     layers = [placed.graph.image, *(each.layer for each in placed.graph.sums)]
     if placed.graph.classifier:
         layers.append(placed.graph.classifier)
-    return Program(tuple(steps), tuple(layers), placed.tensors, placed.used, pixels, lanes, outputs, frames, placed.stride, placed,
-                   tuple(order), start_reads and any(step.bias for step in steps))
+    return Program(tuple(steps), tuple(layers), placed.tensors, placed.used, pixels, lanes, outputs, placed, tuple(order),
+                   start_reads and any(step.bias for step in steps))
 
 
-def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (), frames: int = 1,
+def regular(topology: Topology, pixels: int, lanes: int, outputs: int, thresholds: Collection[str] = (),
             learns: bool = False, start_reads: bool = False, keeps_image: bool = False) -> Program:
     """Program without lists of reads.  thresholds: names of the ops that have them.  Raises Irregular, or FitError."""
     start_reads = start_reads and bool(thresholds)
-    shared = _shared(topology, lower(topology)) if frames > 1 else ()
-    layout = place(topology, pixels, lanes, outputs, frames, shared, learns, keeps_image)
+    layout = place(topology, pixels, lanes, outputs, learns, keeps_image)
     steps = _steps(layout, pixels, lanes, outputs, thresholds, start_reads)
     if learns:
         steps = [step for step in steps if not step.logits]
-    if frames == 1:
-        steps[0], steps[-1] = replace(steps[0], load=True), replace(steps[-1], result=True)
-    else:
-        labels = {layer.label for layer in layout.layers if layer.name in shared}
-        steps = _pass_steps(steps, labels, frames, layout.used - frames * layout.stride, layout.stride)
-    return Program(tuple(steps), tuple(layout.layers), layout.tensors, layout.used, pixels, lanes, outputs, frames, layout.stride,
-                   start_reads=start_reads)
-
-
-def _pass_steps(steps, labels, frames, floor, stride):
-    """Steps of a pass, from those of its first frame.
-
-    labels: the layers that work on all frames at once.  Tensors from address `floor` on have a copy for every frame, `stride` apart.
-    """
-    def moved(step, frame):
-        """A step of the first frame, as it is for another one."""
-        return replace(step, source=step.source + frame * stride * (step.source >= floor),
-                       target=step.target + frame * stride * (step.target >= floor))
-
-    late = [step for step in steps if step.layer in labels]
-    early, end = steps[:steps.index(late[0])], steps[steps.index(late[-1]) + 1:]
-    pass_steps = []
-    for frame in range(frames):
-        pass_steps += [replace(moved(step, frame), load=not i) for i, step in enumerate(early)]
-    pass_steps += [replace(step, shared=True) for step in late]
-    for frame in range(frames):
-        pass_steps += [replace(moved(step, frame), result=i == len(end) - 1) for i, step in enumerate(end)]
-    return pass_steps
-
-
-def _shared(topology, layers):
-    """Names of the layers that work on all frames of a pass at once: from the first one that reads a small map up to the logits.
-
-    A layer that reads the image is none of them, since every image is loaded to the same place.
-    """
-    readers = [(layers[0].name in layer.parts, _pixels(layers, layer)) for layer in layers[1:]]
-    return tuple(layer.name for layer in layers[1 + first_shared(topology.name, readers):-1])
-
-
-def _pixels(layers, layer):
-    """Pixels of the map that a layer reads."""
-    source = next(other for other in layers if other.name == owner(layer.parts[0]))
-    return source.shape[1] * source.shape[2]
+    steps[0], steps[-1] = replace(steps[0], load=True), replace(steps[-1], result=True)
+    return Program(tuple(steps), tuple(layout.layers), layout.tensors, layout.used, pixels, lanes, outputs, start_reads=start_reads)
 
 
 def _steps(layout, pixels, lanes, outputs, thresholds, start_reads):

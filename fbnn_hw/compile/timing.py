@@ -98,9 +98,6 @@ def end(registers: int) -> int:
     return 3 + registers
 
 
-STOP = 1
-"""Cycles that a pass of several frames adds to every stop."""
-
 CHOICE = 2
 """Registers behind the choice of a logit in a large array."""
 

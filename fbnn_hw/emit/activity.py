@@ -111,8 +111,6 @@ def measure(design, images, *, progress=silent, note=None):
     if design.estimate["target"] != TARGET:
         raise UsageError(f"{design.folder}: a design for --target {design.estimate['target']}, expected {TARGET}: energies are known of "
                          "the iCE40UP5K alone")
-    if design.config.frames > 1:
-        raise UsageError(f"{design.folder}: a design for passes of {design.config.frames} frames, expected one made without --frames")
     if design.config.learning and design.config.learning.adds:
         raise UsageError(f"{design.folder}: its learner begins with no class, expected --learn replay or none")
     images = encode.checked(images, design.config.size)

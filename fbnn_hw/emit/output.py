@@ -53,7 +53,7 @@ def split_memory(plan):
 def estimate(plan, target):
     """Return the content of estimate.json, a dict of figures that are computed without simulation.
 
-    Cycles, reads and MACs are those of a pass, which is one frame or more.
+    Cycles, reads and MACs are those of a frame.
     """
     config, frame = plan.config, plan.frame
     sources = _sources(plan)
@@ -65,7 +65,7 @@ def estimate(plan, target):
         label = cycles.LOGITS if learned else layer.label
         spent = frame.layers[label]
         words = plan.program.layer_words(layer)
-        macs = config.classes * learned.fan_in_words * config.lanes if learned else layer.macs * config.frames
+        macs = config.classes * learned.fan_in_words * config.lanes if learned else layer.macs
         layers.append({
             "layer": label, "cycles": spent.total, "reads": spent.reads, "drain": spent.drain, "move": spent.move,
             "wait": spent.wait, "other": spent.other, "macs": macs,
@@ -84,15 +84,15 @@ def estimate(plan, target):
     sdram = {"sdram_bits_per_cycle": config.stream_bits_per_cycle} if config.sdram else {}
     return learning | late | sdram | {
         "kind": "estimated; cycles are exact while no stream stalls", "target": target.name, "part": target.part,
-        "clock_hz": clock_hz, "frames": config.frames, "cycles": frame.total, "first_cycles": plan.first.total,
+        "clock_hz": clock_hz, "cycles": frame.total, "first_cycles": plan.first.total,
         "pass_cycles": [each.total for each in plan.passes.each], "pass_period": plan.passes.period,
-        "load_cycles": frame.load, "frames_per_second": clock_hz * config.frames / frame.total,
+        "load_cycles": frame.load, "frames_per_second": clock_hz / frame.total,
         "baud": baud, "end_to_end_frames_per_second": protocol.end_to_end_rate(
-            frame.total, frame.load, clock_hz, clock_hz / bit_clocks(clock_hz, baud), config.size, config.result_classes, config.frames,
+            frame.total, frame.load, clock_hz, clock_hz / bit_clocks(clock_hz, baud), config.size, config.result_classes,
             pixel_bits=config.pixel_bits),
         "layers": layers,
         "convolution_array_busy": sum(frame.layers[x.label].reads for x in convolutions) / spent,
-        "convolution_array_use": sum(x.macs for x in convolutions) * config.frames / (
+        "convolution_array_use": sum(x.macs for x in convolutions) / (
             spent * config.pixels * config.lanes * config.outputs),
         "feature_words": config.feature_words, "feature_words_used": plan.program.used,
         "feature_bits": config.feature_words * config.row_bits, "resident_bits": config.resident_rows * config.row_bits,
@@ -101,12 +101,11 @@ def estimate(plan, target):
 
 
 def _sources(plan):
-    """{layer: `Sources` of its weights}, for its first fetch in a pass, where weights are streamed."""
+    """{layer: `Sources` of its weights}, where weights are streamed."""
     if not plan.config.transfers:
         return {}
     fetched = plan.program.fetched()
-    sources = zip(fetched, plan.config.sources(map(plan.program.layer_words, fetched)))
-    return {layer.name: source for layer, source in reversed(list(sources))}
+    return {layer.name: source for layer, source in zip(fetched, plan.config.sources(map(plan.program.layer_words, fetched)))}
 
 
 def learn_cycles(config):
@@ -122,14 +121,8 @@ def learn_cycles(config):
 def layout(plan):
     """Where each layer lies in the banks: the content of layout.json."""
     config, program = plan.config, plan.program
-    frames = range(config.frames)
-    ends, frame = {layer.label: [0] * config.frames for layer in program.layers}, -1  # the steps after which it is there
-    for number, step in enumerate(config.program):
-        if step.load:
-            frame += 1
-            ends[program.layers[0].label][frame] = number
-        for f in frames if step.shared or step.logits else [frame]:
-            ends[step.layer][f] = number + 1
+    ends = {program.layers[0].label: 0}  # the steps after which a layer is there
+    ends |= {step.layer: number for number, step in enumerate(config.program, start=1)}
     layers = {}
     for layer in program.layers:
         if layer.kind == "lgap":
@@ -141,7 +134,7 @@ def layout(plan):
         if layer.kind == "input" and (config.quarters or config.packed or config.encoder == "bits8"):
             continue  # its bits lie in another order than those of a map
         for name, tensor in places:
-            layers[name] = {"steps": ends[layer.label], "shape": list(tensor.shape), "base": [program.base(tensor.name, f) for f in frames],
+            layers[name] = {"steps": [ends[layer.label]], "shape": list(tensor.shape), "base": [tensor.base],
                             "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
             if config.lists:
                 layers[name]["word_stride"] = tensor.word_stride
@@ -151,7 +144,7 @@ def layout(plan):
         for lane, channel in enumerate(word):
             if channel >= 0:
                 where[channel] = w * config.lanes + lane
-    return {"pixels": config.pixels, "lanes": config.lanes, "classes": config.classes, "frames": config.frames, "layers": layers,
+    return {"pixels": config.pixels, "lanes": config.lanes, "classes": config.classes, "frames": 1, "layers": layers,
             "latent_bits": where}
 
 

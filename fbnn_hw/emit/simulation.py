@@ -90,8 +90,6 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
         _check_waves(design.estimate["first_cycles"], note)
     layers = {} if netlist else design.layout["layers"]
     result = Simulation(len(images), [*layers, "logits"], not stall and not latent)
-    if missing := -len(images) % design.config.frames:  # passes are whole
-        images = np.concatenate([images, images[-1:].repeat(missing, axis=0)])
     build = design.folder / ("sim_build" + "_netlist" * netlist + "_waves" * bool(waves))
     alone = files.locked(build / ".lock", f"{design.folder}: is being simulated by another program in {build.name}; wait for that one, "
                          "or generate the design once more with another --out")
@@ -146,11 +144,10 @@ def _build(design, build, images, netlist_wanted, waves, result):
 
 def _run(design, built, work, images, layers, streams, arguments, result, bar):
     """Simulate the images, a few a run, and compare each run."""
-    frames = design.config.frames
     _prepare(design, work, layers)
-    size, logits = -(-IMAGES_A_RUN // frames) * frames, []
-    for first in range(0, len(images), size):
-        part = images[first:first + size]
+    logits = []
+    for first in range(0, len(images), IMAGES_A_RUN):
+        part = images[first:first + IMAGES_A_RUN]
         outcome = _start(design, built, work, part, streams, arguments)
         run = _compared(design, work, part, first)
         if streams[1] and len(run.latents) != len(part):
@@ -215,12 +212,7 @@ def _compared(design, work, images, first):
 
 
 def _cycle_differences(design, run):
-    """A text for each pass of a run that takes other cycles than estimated."""
-    unit, passes = unit_of(design), zip([run.first, *run.periods], bench.expected_cycles(design.estimate))
-    return [f"{unit} {number} of a run takes {cycles:,} cycles, estimate.json says {expected:,}"
+    """A text for each frame of a run that takes other cycles than estimated."""
+    passes = zip([run.first, *run.periods], bench.expected_cycles(design.estimate))
+    return [f"frame {number} of a run takes {cycles:,} cycles, estimate.json says {expected:,}"
             for number, (cycles, expected) in enumerate(passes, start=1) if cycles != expected]
-
-
-def unit_of(design):
-    """The noun for one pass: "frame", or "pass of N frames"."""
-    return "frame" if design.config.frames == 1 else f"pass of {design.config.frames} frames"

@@ -104,7 +104,7 @@ def header(design):
     words = config.learning.host_bits // 8
     identity = protocol.Identity(
         protocol.VERSION, protocol.config_mark(config.id), config.classes, config.size, config.latent_words * config.lanes // 8,
-        config.frames, config.learning.max_classes, words, bytes.fromhex(design.model_mark))
+        protocol.FRAMES, config.learning.max_classes, words, bytes.fromhex(design.model_mark))
     values = {
         "BANKS": config.pixels, "WORDS": design.estimate["feature_words_used"], "WORD_BYTES": config.lanes // 8,
         "IMAGE_BYTES": config.image_bytes, "MAX_CLASSES": config.learning.max_classes, "HOST_BYTES": words, "STREAMS": int(streams),

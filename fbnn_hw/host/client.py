@@ -147,12 +147,12 @@ class Client:
 
     def identify(self) -> protocol.Identity:
         """Ask the board for its `protocol.Identity`."""
-        self.identity = protocol.Identity.unpack(self._ask((Opcode.IDENTIFY, b""), limit=LONGEST_IDENTITY)[0])
+        self.identity = protocol.Identity.unpack(self._ask(Opcode.IDENTIFY, limit=LONGEST_IDENTITY))
         return self.identity
 
     def status(self) -> protocol.Status:
         """Ask the board for its `protocol.Status`."""
-        status = protocol.Status.unpack(self._ask((Opcode.STATUS, b""))[0])
+        status = protocol.Status.unpack(self._ask(Opcode.STATUS))
         if status.frozen and self.identity and not self.identity.max_classes:
             raise InputError(f"{self.name}: says that its learner is frozen, but its design does not learn")
         return status
@@ -172,54 +172,50 @@ class Client:
             time.sleep(self._remaining(POLL_S))
         return status
 
-    def classify(self, images: Sequence[bytes], logits: bool = True, latent: bool = False) -> list[protocol.Result]:
-        """Classify the images of one pass.  If a request fails, the whole pass is sent again.
+    def classify(self, image: bytes, logits: bool = True, latent: bool = False) -> protocol.Result:
+        """Classify an image.  If the request fails, it is sent again.
 
         Parameters
         ----------
-        images : sequence of bytes
-            1 to `identity.frames` images, each 3 S S bytes: R, G, B of each pixel, row by row; or as
-            packed levels, `identity.image_bytes` (`reference.encode.packed`).  A pass that lacks images is
-            filled up with the last one.
+        image : bytes
+            3 S S bytes: R, G, B of each pixel, row by row; or as packed levels, `identity.image_bytes`
+            (`reference.encode.packed`).
         logits, latent : bool
-            What the results hold beside the class.
+            What the result holds beside the class.
 
         Returns
         -------
-        list of protocol.Result
-            One for each image of the pass, those that filled it up included.
+        protocol.Result
         """
-        identity, flags, requests = self._pass(images, logits, latent)
-        return self._results(identity, flags, self._ask(*requests)[-1])
+        identity, flags = self._checked(image, logits, latent)
+        return self._result(identity, flags, self._ask(Opcode.CLASSIFY | flags, bytes(image)))
 
     def classify_all(self, images: Sequence[bytes], logits: bool = True,
-                     latent: bool = False) -> Iterator[tuple[list[protocol.Result], protocol.Status]]:
-        """Classify any number of images; yields (results, `protocol.Status`) of each pass, as `classify` and `status` give them.
+                     latent: bool = False) -> Iterator[tuple[protocol.Result, protocol.Status]]:
+        """Classify any number of images; yields (result, `protocol.Status`) of each, as `classify` and `status` give them.
 
-        A board that hears ahead gets an image while it works on the one before.  Where a reply is lost, the pass is
+        A board that hears ahead gets an image while it works on the one before.  Where a reply is lost, the image is
         sent again alone, and those behind it after it.
         """
-        frames = (self.identity or self.identify()).frames
-        passes = [images[start:start + frames] for start in range(0, len(images), frames)]
-        ahead = len(passes) > 1 and self.status().ahead
+        ahead = len(images) > 1 and self.status().ahead
         done = 0
-        while done < len(passes):
-            for answer in self._classify_ahead(passes[done:], logits, latent) if ahead else ():
+        while done < len(images):
+            for answer in self._classify_ahead(images[done:], logits, latent) if ahead else ():
                 done += 1
                 yield answer
-            if done < len(passes):
+            if done < len(images):
                 self.repeated += ahead
-                answer = self.classify(passes[done], logits, latent), self.status()
+                answer = self.classify(images[done], logits, latent), self.status()
                 done += 1
                 yield answer
 
-    def _classify_ahead(self, passes: Sequence[Sequence[bytes]], logits: bool,
-                        latent: bool) -> Iterator[tuple[list[protocol.Result], protocol.Status]]:
-        """Yield (results, status) of passes until all are done or a reply fails; at most `AHEAD` images are on their way."""
+    def _classify_ahead(self, images: Sequence[bytes], logits: bool,
+                        latent: bool) -> Iterator[tuple[protocol.Result, protocol.Status]]:
+        """Yield (result, status) of images until all are done or a reply fails; at most `AHEAD` images are on their way."""
         upcoming: deque[tuple[int, bytes]] = deque()
-        for images in passes:
-            identity, flags, requests = self._pass(images, logits, latent)
-            upcoming += [*requests, (Opcode.STATUS, b"")]
+        for image in images:
+            identity, flags = self._checked(image, logits, latent)
+            upcoming += [(Opcode.CLASSIFY | flags, bytes(image)), (Opcode.STATUS, b"")]
         if self.unsettled:
             self.settle(self.wait_s)
         self.transport.discard()
@@ -242,29 +238,23 @@ class Client:
                 self._unanswered = None
             before, last = last, heard.popleft()[2]
             if opcode == Opcode.STATUS:
-                yield self._results(identity, flags, before), protocol.Status.unpack(last)
+                yield self._result(identity, flags, before), protocol.Status.unpack(last)
 
-    def _pass(self, images: Sequence[bytes], logits: bool, latent: bool) -> tuple[protocol.Identity, int, list[tuple[int, bytes]]]:
-        """(identity, LOGITS and LATENT as asked for, requests) of a pass."""
+    def _checked(self, image: bytes, logits: bool, latent: bool) -> tuple[protocol.Identity, int]:
+        """(identity, LOGITS and LATENT as asked for) of a request for an image."""
         identity = self.identity or self.identify()
-        for image in images:
-            if len(image) != identity.image_bytes:
-                kind = "RGB" if identity.pixel_bits == protocol.RGB_BITS else f"levels of {identity.pixel_bits} bits a pixel"
-                raise InputError(f"{self.name}: the image has {len(image)} bytes, expected {identity.image_bytes} "
-                                 f"({identity.size} x {identity.size} pixels, {kind})")
-        if not 1 <= len(images) <= identity.frames:
-            raise InputError(f"{self.name}: {len(images)} images in a pass, expected 1 to {identity.frames}")
+        if len(image) != identity.image_bytes:
+            kind = "RGB" if identity.pixel_bits == protocol.RGB_BITS else f"levels of {identity.pixel_bits} bits a pixel"
+            raise InputError(f"{self.name}: the image has {len(image)} bytes, expected {identity.image_bytes} "
+                             f"({identity.size} x {identity.size} pixels, {kind})")
         if latent and not identity.latent_bytes:
             raise InputError(f"{self.name}: this design has no latent")
-        flags = protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
-        images = [*images, *[images[-1]] * (identity.frames - len(images))]
-        return identity, flags, [(Opcode.CLASSIFY | flags, bytes(image)) for image in images]
+        return identity, protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
 
     @staticmethod
-    def _results(identity: protocol.Identity, flags: int, reply: bytes) -> list[protocol.Result]:
+    def _result(identity: protocol.Identity, flags: int, reply: bytes) -> protocol.Result:
         learns = identity.max_classes > 0
-        return protocol.Result.unpack(reply, flags, None if learns else identity.classes, identity.latent_bytes, identity.frames,
-                                      identity.max_classes)
+        return protocol.Result.unpack(reply, flags, None if learns else identity.classes, identity.latent_bytes, identity.max_classes)
 
     # A learner.
 
@@ -330,7 +320,7 @@ class Client:
 
     def _learner(self, opcode: int, number: int = 0, count: int = 0, words: bytes = b"") -> bytes:
         self._learns()
-        return self._ask((opcode, protocol.operand(number, count) + words))[0]
+        return self._ask(opcode, protocol.operand(number, count) + words)
 
     # Requests.
 
@@ -339,32 +329,18 @@ class Client:
         """Longest payload that a reply can have."""
         return self.identity.reply_limit if self.identity else protocol.LONGEST_PAYLOAD
 
-    def _ask(self, *requests: tuple[int, bytes], limit: int | None = None) -> list[bytes]:
-        """Send requests, (opcode, payload), and return the payloads of their replies.
-
-        Each request has its own sequence.  If one fails, all are sent again.
-        """
+    def _ask(self, opcode: int, payload: bytes = b"", limit: int | None = None) -> bytes:
+        """Send a request and return the payload of its reply; one that fails is sent again, with its sequence."""
         if self.unsettled:
             self.settle(self.wait_s)
-        numbered = []
-        for request in requests:
-            self.sequence = (self.sequence + 1) & 0xFF
-            numbered.append((self.sequence, *request))
+        sequence = self.sequence = (self.sequence + 1) & 0xFF
         reason = ""
         for attempt in range(self.retries + 1):
             self.repeated += attempt > 0
-            if attempt and len(requests) > 1:  # the board gives up the images that it has of the pass
-                self.identify()
-                self.wait_ready()
-            replies: list[bytes] = []
-            for sequence, opcode, payload in numbered:
-                reply = self._send(opcode, payload, sequence, limit or self._limit)
-                if not isinstance(reply, bytes):
-                    break
-                replies.append(reply)
-            self._unanswered = None  # only now, since a pass that lacks images is like a request without a reply
-            if len(replies) == len(requests):
-                return replies
+            reply = self._send(opcode, payload, sequence, limit or self._limit)
+            self._unanswered = None
+            if isinstance(reply, bytes):
+                return reply
             reason = reply.meaning if isinstance(reply, Fault) else str(reply)
             if isinstance(reply, Fault) and not reply.repeat:
                 raise InputError(f"{self.name}: {reason}")

@@ -12,6 +12,8 @@
     diagram            text of diagram.svg
 """
 
+from itertools import count
+
 
 def summary(facts):
     """The page's figures as plain values: layers, roofs, memories, builds."""
@@ -33,14 +35,14 @@ def peak(config):
 
 def layers(facts):
     """The layers of estimate.json, each with number, intensity (MAC a weight bit), macs_per_cycle and streamed_bits of a pass."""
-    config, streamed = facts["config"], {}
-    fetched = {}
-    for number, (_, steps) in enumerate(_runs(config)):
-        if steps[0].tile_words and config.transfers:  # a memory of all weights has no transfers
-            fetched[number, steps[0].layer] = sum(step.tiles * step.tile_words for step in steps)
-    for (_, name), source in zip(fetched, config.sources(fetched.values())):
-        streamed[name] = streamed.get(name, 0) + (source.words - source.resident) * config.word_bits
-    names = list(dict.fromkeys(step.layer for step in config.program))
+    config = facts["config"]
+    fetched = dict.fromkeys((step.layer for step in config.program), 0)
+    names = list(fetched)
+    for step in config.program if config.transfers else ():  # a memory of all weights has no transfers
+        fetched[step.layer] += step.tiles * step.tile_words
+    fetched = {name: words for name, words in fetched.items() if words}
+    streamed = {name: (source.words - source.resident) * config.word_bits
+                for name, source in zip(fetched, config.sources(fetched.values()))}
     if config.learning:
         names.append("logits")  # the learner's, which no step of the program computes
     return [layer | {
@@ -83,18 +85,14 @@ def memories(facts):
 
 
 def lifetimes(facts):
-    """Return (rows, places) for figures.maps: the rows between which each map of each frame of a pass stays in the banks."""
+    """Return (rows, places) for figures.maps: the rows between which each map stays in the banks."""
     config, layout = facts["config"], facts["layout"]
-    if config.frames != sum(step.load for step in config.program):
-        raise ValueError(f"{config.frames} frames and {sum(step.load for step in config.program)} images")
-    rows, starts, ends, reads = _timeline(config, facts["estimate"])
+    rows, ends, reads = _timeline(config, facts["estimate"])
     maps = []
     for name, place in layout["layers"].items():
         _, height, width = place["shape"]
         words = len(place["lanes"]) * -(-height // 2) * -(-width // max(1, config.columns))
-        for frame, (base, steps) in enumerate(zip(place["base"], place["steps"], strict=True)):
-            first = starts[frame] if name == "input" else ends[steps - 1]
-            maps.append((f"{name}{f', frame {frame + 1}' * (config.frames > 1)}", base, words, first))
+        maps.append((name, *place["base"], words, 0 if name == "input" else ends[place["steps"][0] - 1]))
     places = []
     for name, base, words, first in maps:
         # Until another map takes its words.
@@ -107,39 +105,20 @@ def lifetimes(facts):
 
 
 def _timeline(config, estimate):
-    """Return the events of a pass, one in a row.
+    """Return the events of a frame, one in a row, the first of which loads the image.
 
-    A tuple: names of the rows, the row that loads each frame, the row of each step, and [(row, first
-    word, words)] of all reads.
+    A tuple: names of the rows, the row of each step, and [(row, first word, words)] of all reads.
     """
     names = dict.fromkeys(step.layer for step in config.program)
     labels = dict(zip(names, (layer["layer"] for layer in estimate["layers"])))
-    rows, starts, ends, reads = [], [], [], []
-    for frame, steps in _runs(config):
-        suffix = f", frame {frame + 1}" if config.frames > 1 and frame is not None else ""
-        if steps[0].load:
-            starts.append(len(rows))
-            rows.append(f"image in{suffix}")
-        for step in steps:
-            if config.lists:
-                reads += [(len(rows), first, words) for first, words in config.listed_words(step)]
-                ends.append(len(rows))
-                continue
+    numbers = dict(zip(names, count(1)))
+    reads = []
+    for step in config.program:
+        row = numbers[step.layer]
+        if config.lists:
+            reads += [(row, first, words) for first, words in config.listed_words(step)]
+        else:
             size = ((step.words - 1) * step.word_stride + step.tiles if step.kind == "lgap" else
                     (step.rows - 1) * step.row_stride + (step.columns - 1) * step.block_stride + (step.words - 1) * step.word_stride + 1)
-            reads += [(len(rows), step.source + i * config.frame_stride, size) for i in (range(config.frames) if step.shared else [0])]
-            ends.append(len(rows))
-        rows.append(labels[steps[0].layer] + suffix)
-    return rows, starts, ends, reads
-
-
-def _runs(config):
-    """Return the runs of the program, one for each time a layer is worked on: (frame, or None for all of them; steps)."""
-    runs, frame, before = [], -1, None
-    for step in config.program:
-        frame += step.load
-        if before is None or step.layer != before.layer or step.load or before.result:
-            runs.append((None if step.shared else frame, []))
-        runs[-1][1].append(step)
-        before = step
-    return runs
+            reads.append((row, step.source, size))
+    return ["image in", *labels.values()], [numbers[step.layer] for step in config.program], reads

@@ -24,9 +24,8 @@ def diagram(config, frame, used):
     feature maps take.
     """
     canvas = _Diagram()
-    unit = "a frame" if config.frames == 1 else f"a pass of {config.frames} frames"
-    _engine(canvas, config, frame, used, unit)
-    height = _chart(canvas, frame, 592, unit)
+    _engine(canvas, config, frame, used)
+    height = _chart(canvas, frame, 592)
     return canvas.picture(height)
 
 
@@ -67,11 +66,11 @@ def _count(amount, noun):
     return f"{amount:,} {plural(amount, noun)}"
 
 
-def _engine(canvas, c, frame, used, unit):
+def _engine(canvas, c, frame, used):
     q, l, p = c.pixels, c.lanes, c.outputs
     pooled = any(step.kind == "lgap" for step in c.program)
     canvas.label(24, 34, "fbnn-hw accelerator", 18, weight="bold")
-    canvas.label(24, 54, f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {frame.total:,} cycles {unit}", 13, SOFT)
+    canvas.label(24, 54, f"{q} pixels x {l} lanes x {p} outputs = {q * l * p:,} products a cycle; {frame.total:,} cycles a frame", 13, SOFT)
 
     # Columns: encoder and sequencer, banks, window, array.
     one, two, three, four = (68, 148), (286, 180), (516, 158), (716, 222)
@@ -119,7 +118,7 @@ def _engine(canvas, c, frame, used, unit):
         canvas.arrow([(three[0] + three[1] / 2, top + 92), (three[0] + three[1] / 2, 306)])
         canvas.arrow([(three[0] + three[1] / 2, 352), (three[0] + three[1] / 2, 376)])
 
-    _weights(canvas, c, two, three, four, top, pooled, unit)
+    _weights(canvas, c, two, three, four, top, pooled)
 
     canvas.arrow([(middle, 460), (middle, 500)])
     canvas.label(middle - 10, 484, f"{_count(c.result_classes, 'logit')} of {c.score_bits} bits", 11.5, SOFT, "end")
@@ -171,7 +170,7 @@ def _grid(canvas, x, y, width, height, rows, columns):
     canvas.add("path", d="".join(lines), fill="none", stroke=EDGE, stroke_width=0.6)
 
 
-def _weights(canvas, c, two, three, four, top, pooled, unit):
+def _weights(canvas, c, two, three, four, top, pooled):
     y, height = 84, 66
     sizes = f"{c.weight_words:,} words x {c.word_bits:,} bits", f"{c.weight_words * c.word_bits:,} bits"
     middle = four[0] + four[1] / 2
@@ -183,7 +182,7 @@ def _weights(canvas, c, two, three, four, top, pooled, unit):
         canvas.label(170, y + 50, f"{c.beat_bits} bits", 11.5, SOFT)
         streamed = sum(t.streamed for t in c.transfers)
         canvas.box(two[0], y, two[1], height, "Weight mover", [
-            "from the stream:", f"{streamed * c.word_bits:,} bits {unit}"], WEIGHTS)
+            "from the stream:", f"{streamed * c.word_bits:,} bits a frame"], WEIGHTS)
         if c.resident_rows:
             x = two[0] + two[1] / 2
             canvas.arrow([(x, top), (x, y + height)])
@@ -198,9 +197,9 @@ def _weights(canvas, c, two, three, four, top, pooled, unit):
         canvas.arrow([(middle, y + height + 16), (x, y + height + 16), (x, 329), (sum(three), 329)])
 
 
-def _chart(canvas, frame, y, unit):
+def _chart(canvas, frame, y):
     """Draw the cycles of each layer, at their time in the frame or pass; return the height of the picture."""
-    canvas.label(24, y, f"{frame.total:,} cycles {unit}", 15, weight="bold")
+    canvas.label(24, y, f"{frame.total:,} cycles a frame", 15, weight="bold")
     x = 24
     for _, colour, text in CYCLES:
         canvas.frame(x, y + 14, 11, 11, colour, colour, 2)

@@ -66,8 +66,7 @@ def render(facts):
     estimate, config = facts["estimate"], facts["config"]
     return _environment().get_template("page.html").render(
         facts, title=f"{facts['manifest']['model']} on {estimate['part']}", peak=peak(config), learned=config.learning is not None,
-        unit="a frame" if estimate["frames"] == 1 else f"a pass of {estimate['frames']} frames",
-        rate=lambda hertz: hertz * estimate["frames"] / estimate["cycles"],
+        rate=lambda hertz: hertz / estimate["cycles"],
         layers=_layers(facts), roofline=_roofline(facts), memory=_memory(facts), builds=[_build(build) for build in facts["builds"]],
         diagram=base64.b64encode(facts["diagram"].encode()).decode(), origin=_origin(facts))
 

@@ -10,7 +10,6 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
-from ..compile.config import LOAD, RESULT, REWIND
 from ..compile.learn_plan import ACT_LATENCY, score_latency
 from ..protocol import Command
 from .argmax import Argmax
@@ -42,9 +41,7 @@ LEARNER_PORTS = {"command": "command", "refused": "refused", "known": "class_cou
 class Accelerator(wiring.Component):
     """One image after the other: loads and encodes it, runs the program, gives the result.
 
-    Twin: `fbnn_hw.reference.inference`.  With config.frames > 1 the images of a pass arrive one
-    after the other, each when the layers that are not shared are done with the one before.  The
-    results of a pass leave together, in the same order.
+    Twin: `fbnn_hw.reference.inference`.
 
     Parameters
     ----------
@@ -379,7 +376,7 @@ class Accelerator(wiring.Component):
 
     def _frame(self, m, s):
         """The states of a frame, from its image to its result."""
-        c, w = self.config, Widths(self.config)
+        c = self.config
         s.loading = unnamed()  # the loader may write
         s.reading = unnamed()  # words of the latent are read
         s.was_reading = Signal()
@@ -398,15 +395,10 @@ class Accelerator(wiring.Component):
         m.d.comb += [self.latent.payload.word.eq(s.banks[0]), self.latent.payload.last.eq(s.word == c.latent_words - 1)]
         with m.If(s.sequencer.begin):
             m.d.sync += self.step.eq(self.step + 1)
-        s.latent_place = c.latent_base  # first word of the latent
-        if c.frames > 1:
-            s.latent_place = unnamed(w.address, init=c.latent_base)
         with OneHot(m, "LOAD") as s.states:
             self._run(m, s)
             if c.learning:
                 self._classify(m, s)
-            if c.frames > 1:
-                self._stop(m, s)
             self._latent(m, s)
             self._result(m, s)
         m.d.comb += self.busy.eq(~s.states.ongoing("LOAD"))
@@ -425,9 +417,7 @@ class Accelerator(wiring.Component):
         """States that load an image, then run the program."""
         c, sequencer = self.config, s.sequencer
         with s.states.state("LOAD"):
-            m.d.sync += [s.loading.eq(s.booted & ~s.teaching), s.closed.eq(s.booted)]
-            with m.If(sequencer.stop & REWIND):
-                m.d.sync += self.step.eq(0)
+            m.d.sync += [s.loading.eq(s.booted & ~s.teaching), s.closed.eq(s.booted), self.step.eq(0)]
             loaded = s.loader.done
             if c.loads_beside:
                 loaded = s.loader.done | s.loaded
@@ -447,13 +437,10 @@ class Accelerator(wiring.Component):
         with s.states.state("RUN"):
             m.d.sync += s.word.eq(0)
             with m.If(sequencer.done):
-                if c.frames > 1:
-                    s.states.go("STOP")
-                else:
-                    m.d.sync += s.closed.eq(1)
-                    s.states.go("CLASSIFY" if c.learning else "RESULT")
-                    with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
-                        s.states.go(self._first_of_latent)
+                m.d.sync += s.closed.eq(1)
+                s.states.go("CLASSIFY" if c.learning else "RESULT")
+                with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
+                    s.states.go(self._first_of_latent)
 
     def _classify(self, m, s):
         """States in which the learner scores the latent."""
@@ -463,16 +450,6 @@ class Accelerator(wiring.Component):
                 s.states.go("SCORES")
         with s.states.state("SCORES"):
             with m.If(~s.learner.busy):
-                s.states.go("RESULT")
-                self._ask_latent(m, s)
-
-    def _stop(self, m, s):
-        """The state at a stop of the program, between the images of a pass."""
-        with s.states.state("STOP"):
-            m.d.sync += s.closed.eq(1)
-            s.states.go("LOAD")
-            with m.If(s.sequencer.stop & RESULT):
-                m.d.sync += s.closed.eq((s.sequencer.stop & LOAD).any() | self.want_latent)
                 s.states.go("RESULT")
                 self._ask_latent(m, s)
 
@@ -496,16 +473,10 @@ class Accelerator(wiring.Component):
                     s.states.go("RESULT")
 
     def _result(self, m, s):
-        c, stop = self.config, s.sequencer.stop
         with s.states.state("RESULT"):
             m.d.comb += self.result.valid.eq(1)
             with m.If(self.result.ready):
                 s.states.go("LOAD")
-                if c.frames > 1:
-                    m.d.sync += s.latent_place.eq(Mux(stop & REWIND, c.latent_base, s.latent_place + c.frame_stride))
-                    with m.If(~(stop & LOAD).any()):
-                        m.d.sync += s.closed.eq(0)
-                        s.states.go("START")
 
     def _learner_turn(self, m, s):
         """Give the learner its turn: it gets the port and the array while engine, loader and mover have no request under way."""
@@ -551,7 +522,7 @@ class Accelerator(wiring.Component):
         reserved = unnamed()  # the drain writes words of global pooling
         m.d.sync += [moving.eq(s.moves | ~s.booted), reserved.eq(sequencer.reserve), draining.eq(s.drains | reserved),
                      use_common.eq(s.drains | reserved | s.loading | s.reading | s.moves | ~s.booted | s.ready)]
-        addresses = [(drain.address, draining), (loader.address, s.was_loading), (s.latent_place + s.word, s.was_reading)]
+        addresses = [(drain.address, draining), (loader.address, s.was_loading), (c.latent_base + s.word, s.was_reading)]
         word = loader.word
         everywhere = s.was_loading
         write = drain.write | loader.write
@@ -582,7 +553,7 @@ class Accelerator(wiring.Component):
         draining = unnamed()
         reading = unnamed()
         place = unnamed(w.row)
-        m.d.sync += [draining.eq(s.drained), reading.eq(s.reading), place.eq(s.latent_place + s.word)]
+        m.d.sync += [draining.eq(s.drained), reading.eq(s.reading), place.eq(c.latent_base + s.word)]
         words = Mux(draining, drain.data, loader.word.replicate(c.pixels))
         m.d.sync += [s.port.write.eq(drain.write | loader.write), s.port.data.eq(words),
                      s.port.mask.eq(drain.mask | (~draining).replicate(len(s.port.mask))),

@@ -58,6 +58,10 @@ class RegisterSlice(wiring.Component):
         return m
 
 
+WAITING = 3
+"""Images without an answer: one in the accelerator, one that comes in beside its program, one whose result waits."""
+
+
 class ImagePackets(wiring.Component):
     """Packets of bytes -> images, each of exactly `length` bytes.
 
@@ -217,8 +221,7 @@ class AxiStreamWrapper(wiring.Component):
         """The way of an image and of what is said of it."""
         c = self.config
         source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
-        # One more image may come in beside the program, and the results of a pass may wait.
-        m.submodules.packets = packets = ImagePackets(c.image_bytes, c.frames + 2)
+        m.submodules.packets = packets = ImagePackets(c.image_bytes, WAITING)
         wiring.connect(m, source, packets.packet)
         self._take(m, ports, "pixels", packets.pixels)
         for name, bits in (("logits", c.score_bits), ("latent", c.lanes)):

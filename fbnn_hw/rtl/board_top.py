@@ -158,7 +158,7 @@ class BoardTop(wiring.Component):
         streams = config.weights == "stream"
         self.link = HostLink(
             classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=config.score_bits,
-            mark=self.mark, model=None if streams else model, clocks=clocks, frames=config.frames, plan=config.learning,
+            mark=self.mark, model=None if streams else model, clocks=clocks, plan=config.learning,
             address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
             pixel_bits=config.pixel_bits)
         self.reader = self.store = None
@@ -223,7 +223,7 @@ class BoardTop(wiring.Component):
         else:
             self._flash(m, ports, abort)
         busy = Signal()
-        if self.config.frames > 1 or self.config.learning:
+        if self.config.learning:
             ports["o_busy"] = busy
             m.d.sync += link.busy.eq(busy)
         if self.config.sleeps:

@@ -6,7 +6,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .sequencer import Widths, frame_of_a_tile, step_layout
+from .sequencer import Widths, step_layout
 from .signals import unnamed
 
 
@@ -100,31 +100,24 @@ class Drain(wiring.Component):
         begun = Signal()
         moves = unnamed()
         last_slot = slot == slots - 1
-        member, more, back = frame_of_a_tile(c, step)
         # The words of a block lie side by side, or a plane apart where there are lists of reads.
         word = step.plane & last_slot.replicate(w.address) if c.lists else last_slot
-        following_word = word if c.lists and c.frames == 1 else Mux(more, c.frame_stride, word - back)
         advance = Signal(w.address)  # a register is early enough: it stands still within a tile
-        m.d.sync += advance.eq(Mux(step.lgap, Mux(more, c.frame_stride, 1 - back), step.target_advance))
+        m.d.sync += advance.eq(Mux(step.lgap, 1, step.target_advance))
         m.d.comb += [following.eq(place + advance), moves.eq(strobe & tile_end | begun)]
-        m.d.sync += [begun.eq(self.begin), next_origin.eq(Mux(self.begin, step.target, origin + following_word))]
+        m.d.sync += [begun.eq(self.begin), next_origin.eq(Mux(self.begin, step.target, origin + word))]
         with m.If(strobe):
             m.d.sync += odd_column.eq(~odd_column)
             with m.If(row_end):
                 m.d.sync += [odd_column.eq(0), odd_row.eq(~odd_row)]
             with m.If(tile_end):
-                m.d.sync += odd_row.eq(0)
-                with m.If(~more):
-                    m.d.sync += [slot.eq(Mux(last_slot, 0, slot + 1)), tile.eq(tile + 1)]
+                m.d.sync += [odd_row.eq(0), slot.eq(Mux(last_slot, 0, slot + 1)), tile.eq(tile + 1)]
         with m.If(moves):
             m.d.sync += origin.eq(next_origin)
         with m.If(moves | strobe & row_end & odd_row):
             m.d.sync += line.eq(Mux(moves, next_origin, following))
         with m.If(moves | pooled_tile | strobe & (~step.pool | odd_column | row_end)):
             m.d.sync += place.eq(Mux(moves, next_origin, Mux(row_end & ~odd_row & step.pool, line, following)))  # or the row's other half
-        if c.frames > 1:
-            with m.If(strobe & tile_end | pooled_tile):
-                m.d.sync += member.eq(Mux(more, member + 1, 0))
         with m.If(self.begin):
             m.d.sync += [slot.eq(step.slot), tile.eq(0), odd_column.eq(0), odd_row.eq(0)]
 

@@ -57,9 +57,6 @@ class HostLink(wiring.Component):
         The 4 bytes that name the network.  None: they arrive at the member `model`.
     clocks : int or float
         Clocks of a bit on the line.
-    frames : int
-        Images of a pass.  Each image but the last gets an empty reply once the accelerator can take
-        the next.
     plan : LearnPlan or None
         Of a design that learns.
     address_bits : int
@@ -78,8 +75,7 @@ class HostLink(wiring.Component):
     pixels : Out(stream), logits, result, latent : In(stream), want_latent : Out(1)
         As `Accelerator` has them.
     busy : In(1)
-        The accelerator works on an image.  Used where a pass has several images or the design
-        learns.
+        The accelerator works on an image.  Used where the design learns.
     abort : Out(1)
         Strobes to reset the accelerator.
     ready : In(1)
@@ -110,7 +106,7 @@ class HostLink(wiring.Component):
         If a width, a mark or the image's size does not fit the protocol.
     """
 
-    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, frames=1, plan=None,
+    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None,
                  address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=protocol.RGB_BITS):
         if score_bits > protocol.LOGIT_BITS:
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
@@ -123,7 +119,7 @@ class HostLink(wiring.Component):
         if not timeout_bits <= result_bits <= CYCLES_BITS:
             raise UsageError(f"host link: result_bits {result_bits}, expected from timeout_bits, {timeout_bits}, to {CYCLES_BITS}")
         self.classes, self.size, self.lanes, self.latent_words, self.score_bits = classes, size, lanes, latent_words, score_bits
-        self.mark, self.model_mark, self.clocks, self.frames, self.plan = mark, model, clocks, frames, plan
+        self.mark, self.model_mark, self.clocks, self.plan = mark, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
         self.learns = plan is not None
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
@@ -152,7 +148,7 @@ class HostLink(wiring.Component):
         """`protocol.Identity`; the model is zeros where only the flash names it."""
         learner = (self.plan.max_classes, len(self.host_reply) // 8) if self.plan else (0, 0)
         version = protocol.VERSION if self.pixel_bits == protocol.RGB_BITS else protocol.LEVELS_VERSION
-        return protocol.Identity(version, self.mark, self.classes, self.size, self.latent_bytes, self.frames, *learner,
+        return protocol.Identity(version, self.mark, self.classes, self.size, self.latent_bytes, protocol.FRAMES, *learner,
                                  self.model_mark or bytes(protocol.MODEL_BYTES), self.pixel_bits)
 
     @property
@@ -207,7 +203,7 @@ class HostLink(wiring.Component):
         self._index(m, s)
         m.d.sync += [s.source.eq(s.next_source), s.byte.eq(Array(s.sources)[s.source])]
         with m.If(self.abort):
-            m.d.sync += [s.held.eq(0), s.member.eq(0), s.image_started.eq(0), s.image_received.eq(0), s.sample.eq(0)]
+            m.d.sync += [s.held.eq(0), s.image_started.eq(0), s.image_received.eq(0), s.sample.eq(0)]
         return m
 
     # Signals.
@@ -284,13 +280,6 @@ class HostLink(wiring.Component):
         s.quiet = unnamed()  # the line has been quiet for the time-out
         s.late = unnamed()  # no result has come in time
 
-        # The pass.
-        s.member = unnamed(range(self.frames))  # number of the image in its pass, then of the image whose result is sent
-        s.begun = Signal()  # the accelerator has begun with the image
-        s.more = s.member != self.frames - 1
-        s.passed_on = unnamed()  # the accelerator has taken an image that is not the last one of its pass
-        s.partial = Signal()  # the request was not the last image of its pass
-
         # The byte of an image waits until it is taken, at most until the next one has come.
         s.pixel = unnamed(8)
         s.held = unnamed()
@@ -339,7 +328,6 @@ class HostLink(wiring.Component):
     def _byte_flags(self, m, s):
         """Set the flags that say what the received byte means."""
         requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
-        m.d.sync += [s.begun.eq((s.begun | self.busy) & self.active), s.passed_on.eq(s.more & s.begun & ~self.busy)]
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
         m.d.sync += [
             s.accept.eq(s.strobe & ~s.bad), s.trouble.eq(s.broken | Mux(s.strobe, s.bad, s.quiet)),
@@ -514,16 +502,14 @@ class HostLink(wiring.Component):
                 m.d.sync += [s.last_sequence.eq(s.sequence), s.remembered.eq(1)]
                 with m.If(~s.classify & ~s.status & ~s.learning):
                     m.d.sync += s.remembered.eq(0)
-                    m.d.comb += s.abort[2].eq(s.member != 0)
                 if self.learns:
                     with m.If(s.learning):
                         s.states.go("DISPATCH")
         with s.states.state("WAIT"):
-            with m.If(~s.classify | s.result_waiting | s.passed_on):
+            with m.If(~s.classify | s.result_waiting):
                 s.states.go("SYNC")
                 with m.If(s.classify):
-                    m.d.sync += [s.cycles.eq(s.timer), s.frames.eq(s.frames + 1), s.partial.eq(s.more),
-                                 s.member.eq(Mux(s.more, s.member + 1, 0))]
+                    m.d.sync += [s.cycles.eq(s.timer), s.frames.eq(s.frames + 1)]
             with m.Elif(s.late):
                 self._fail(m, s, Fault.RESULT, 1)
         with s.states.state("QUIET"):
@@ -619,8 +605,6 @@ class HostLink(wiring.Component):
             with m.If(s.sent & s.at_end & (s.fault == 0)):
                 with m.If(s.classify):
                     s.states.go("LOGITS")
-                    with m.If(s.partial):
-                        s.states.go("END")
                 if self.learns:
                     with m.If(s.learning):
                         s.states.go("END")
@@ -629,14 +613,14 @@ class HostLink(wiring.Component):
 
     def _length(self, s):
         """The length of the payload of a reply without a fault.  It stands still while the reply is sent."""
-        lengths = [self.frames * protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
+        lengths = [protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
         classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
         fixed_length = Mux(s.status, protocol.STATUS_BYTES, self.identity_bytes)
         if self.learns:
             lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
             classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]] + Mux(s.with_logits, self.class_count << 1, 0)
             fixed_length = Mux(s.learning, Mux(s.access & ~s.poke, s.count << s.word_bits, 0), fixed_length)
-        return Mux(s.classify, Mux(s.partial, 0, classified), fixed_length)
+        return Mux(s.classify, classified, fixed_length)
 
     def _reply_status(self, m, s):
         """Identity, status or fault."""
@@ -682,10 +666,8 @@ class HostLink(wiring.Component):
             self._source(m, s, best.word_select(s.index[0], 8))
             m.d.sync += s.result_ack.eq(s.sent & s.at_end)
             with m.If(s.result_ack):
-                m.d.sync += [s.member.eq(Mux(s.more, s.member + 1, 0)), s.image_started.eq(0), s.sample.eq(1)]
+                m.d.sync += [s.image_started.eq(0), s.sample.eq(1)]
                 s.states.go("END")
-                with m.If(s.more):
-                    s.states.go("LOGITS")
             self._give_up(m, s)
 
     def _pass_on(self, m, s, state, source, wanted, value, following, nothing=False):

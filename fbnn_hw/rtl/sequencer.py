@@ -12,7 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..compile import timing
-from ..compile.config import READ_FIELDS, REWIND
+from ..compile.config import READ_FIELDS
 from .signals import unnamed
 from .states import OneHot
 
@@ -55,7 +55,7 @@ def step_layout(config):
     lists = {"rewind": 1, "first_pixel": 1, "odd_height": 1, "order": w.order, "plane": w.address, "source_rows": w.source_rows,
              "source_columns": w.source_columns, "valid_columns": w.column, "spread": 1, "ones": 1}
     return data.StructLayout({
-        "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "shared": 1, "repeat": w.repeat,
+        "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "repeat": w.repeat,
         "source": w.address, "step": w.address, "advance": w.address, "row": w.address, "words": w.words, "columns": w.columns,
         "rows": w.rows, "target": w.address, "target_advance": w.address, "target_row": w.address, "tiles": w.tiles,
         "slot": w.slots, "valid": w.valid, "tile_words": w.tile_words, **(lists if config.lists else {})})
@@ -106,18 +106,6 @@ class End(NamedTuple):
     following: Value  # `last` after the counter has counted
 
 
-def frame_of_a_tile(config, step):
-    """Return (member, more, back) for a step that may be shared.
-
-    member: counter of the current frame.  more: the same tile of another frame follows.  back: words
-    from the last frame's map back to the first one's.
-    """
-    member = Signal(range(config.frames))
-    if config.frames == 1:
-        return member, Const(0, 1), 0
-    return member, step.shared & (member != config.frames - 1), Mux(step.shared, (config.frames - 1) * config.frame_stride, 0)
-
-
 class Sequencer(wiring.Component):
     """Fetches steps and issues their reads, one a cycle while `hold` is 0.
 
@@ -130,11 +118,11 @@ class Sequencer(wiring.Component):
     Members
     -------
     start : In(1)
-        Begins the program, or resumes it after a stop.
+        Begins the program.
     begin : Out(1)
         Strobes before the first read of a step.
-    done : Out(1), stop : Out(3)
-        `done` strobes at a stop; `stop` holds its flags from then on.
+    done : Out(1)
+        Strobes at the end of the program.
     hold : In(1)
         The banks' port is taken in this cycle.
     level : In
@@ -166,7 +154,7 @@ class Sequencer(wiring.Component):
         self.scores = any(step.logits for step in config.program)  # else a learner computes the logits
         w = Widths(config)
         super().__init__({
-            "start": In(1), "begin": Out(1), "done": Out(1), "stop": Out(3, init=REWIND), "hold": In(1),
+            "start": In(1), "begin": Out(1), "done": Out(1), "hold": In(1),
             "level": In(range(config.weight_words + 1)), "pop": Out(1), "pop_words": Out(w.tile_words), "valid": Out(1),
             "read": Out(read_layout(config)), "step": Out(step_layout(config)), "pool_write": Out(2), "reserve": Out(1),
             "score_valid": Out(1), "score_ready": In(1), "score_index": Out(range(config.outputs)), "score_first": Out(1)})
@@ -301,8 +289,6 @@ class Sequencer(wiring.Component):
     def _tile(self, m, s):
         """The counters of a tile beside those of its reads."""
         config, step = self.config, self.step
-        # A tile of a shared step goes through the maps of all frames.
-        s.member, s.more, s.back = frame_of_a_tile(config, step)
 
         # Weight words advance with every read; in global pooling only when a word's blocks are used up.
         per_word = config.outputs // config.pixels
@@ -318,7 +304,7 @@ class Sequencer(wiring.Component):
         s.running = Signal()
         s.reading = s.running & ~self.hold
         s.tile_done = Signal()
-        m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done & ~s.more)]
+        m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done)]
 
     def _advance(self, m, s):
         """After each read, move the loops on; the last read of a tile ends it."""
@@ -329,20 +315,15 @@ class Sequencer(wiring.Component):
             self._advance_loops(m, s)
         with m.If(s.tile_done):
             m.d.sync += s.running.eq(0)
-            if config.frames > 1:
-                m.d.sync += s.member.eq(Mux(s.more, s.member + 1, 0))
         # `tile_done` is a late signal.  With a weight stream the state LEVEL leaves a cycle to what the next tile begins with.
-        ended, more = s.tile_done, s.more
+        ended = s.tile_done
         if config.weights == "stream":
             ended = unnamed()  # a cycle late: the tile is done
-            more = Signal()  # a cycle late: the same tile follows for another frame
-            m.d.sync += [ended.eq(s.tile_done), more.eq(s.more)]
+            m.d.sync += ended.eq(s.tile_done)
         with m.If(ended):
             m.d.sync += [
-                s.tile_source.eq(s.tile_source + Mux(more, config.frame_stride, step.lgap - s.back)),
-                s.scores_left.eq(Mux(s.tile_last, step.valid, config.outputs)), s.finished.eq(s.tile_last & ~more)]
-            with m.If(~more):
-                m.d.sync += [s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
+                s.tile_source.eq(s.tile_source + step.lgap), s.scores_left.eq(Mux(s.tile_last, step.valid, config.outputs)),
+                s.finished.eq(s.tile_last), s.weight_base.eq(s.weight_base + step.tile_words), s.tile.eq(s.tile + 1)]
 
     def _advance_list(self, m, s):
         """Repeat the list for each block.  After a tile's last block, take the next list or the same one.
@@ -383,8 +364,7 @@ class Sequencer(wiring.Component):
             m.d.sync += s.list_next.eq(Mux(Mux(begins, end.single, end.following), s.list_start, following))
         with m.If(begins | end.before):  # the last time before it is used, `following` is right
             m.d.sync += s.list_end.eq(following)
-        again = step.rewind | s.more if self.config.frames > 1 else step.rewind
-        with m.If(s.tile_done & ~again):
+        with m.If(s.tile_done & ~step.rewind):
             m.d.sync += s.list_start.eq(s.list_end)
 
     def _advance_loops(self, m, s):
@@ -435,7 +415,7 @@ class Sequencer(wiring.Component):
             m.d.sync += [
                 step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3] & self.scores),
                 step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
-                step.repeat.eq(flags[8:11]), step.shared.eq(flags[11] & (config.frames > 1))]
+                step.repeat.eq(flags[8:11])]
             if config.lists:
                 m.d.sync += [step.rewind.eq(flags[12]), step.first_pixel.eq(flags[13]), step.odd_height.eq(flags[14]),
                              step.spread.eq(flags[8]), step.ones.eq(flags[9])]
@@ -452,8 +432,7 @@ class Sequencer(wiring.Component):
         config, step = self.config, self.step
         with s.states.state("IDLE"):
             with m.If(self.done):  # words behind that of the stop were asked for
-                behind = 1 + config.memory_registers
-                m.d.sync += s.pc.eq(Mux(self.stop & REWIND, 0, s.pc - behind) if config.frames > 1 else 0)
+                m.d.sync += s.pc.eq(0)
             with m.If(self.start):
                 s.states.go("ADDRESS")
         with s.states.state("ADDRESS"):
@@ -468,8 +447,6 @@ class Sequencer(wiring.Component):
                 s.states.go("SETUP")
             with m.If(s.arrived[0] & ~s.flags[15]):
                 m.d.sync += [self.done.eq(1), s.asked.eq(0)]
-                if config.frames > 1:
-                    m.d.sync += self.stop.eq(s.flags)
                 if config.weights == "memory":
                     m.d.sync += s.weight_base.eq(0)
                 s.states.go("IDLE")
@@ -538,7 +515,7 @@ class Sequencer(wiring.Component):
             m.d.sync += [s.pause.eq(0), s.score.eq(0)]
             with m.If(s.tile_done):
                 s.states.go("TILE")
-                with m.If(s.tile_last & ~s.more | step.lgap | step.logits):
+                with m.If(s.tile_last | step.lgap | step.logits):
                     s.states.go("FLUSH")
         with s.states.state("FLUSH"):
             m.d.sync += s.pause.eq(s.pause + 1)

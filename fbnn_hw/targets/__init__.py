@@ -23,8 +23,6 @@ class Configuration(Protocol):
     @property
     def outputs(self) -> int: ...
     @property
-    def frames(self) -> int: ...
-    @property
     def weights(self) -> str: ...
     @property
     def sdram(self) -> bool: ...
@@ -291,7 +289,6 @@ class Target:
         if counts.get("weight ring", 0) > self.blocks:  # of the array's width, whatever the network
             ways += ["fewer --outputs", *(f"--target {name}" for name in larger[:3])]
         else:
-            ways += ["fewer --frames"] * (config.frames > 1)
             ways += [f"--weights {WAYS[way]}" for way in self.weights if config.weights == "memory" != way]
             ways += [f"--target {name}" for name in larger[:3]] + ["a smaller network"]
         alone = "" if "stream" in self.weights or config.weights != "memory" else " and weights only there, not from a flash"

@@ -17,36 +17,33 @@ CLOCK_NS = 10
 
 @dataclass
 class Run:
-    """logits (frames, classes); classes, cycles (at which the result left), latents (frames, bits); differences: texts;
-    pass_frames: frames of a pass."""
+    """logits (frames, classes); classes, cycles (at which the result left), latents (frames, bits); differences: texts."""
 
     logits: np.ndarray
     classes: list
     cycles: list
     latents: np.ndarray
     differences: list = field(default_factory=list)
-    pass_frames: int = 1
 
     @property
     def first(self):
-        """Cycles of the first pass."""
-        return self.cycles[self.pass_frames - 1] + 1
+        """Cycles of the first frame."""
+        return self.cycles[0] + 1
 
     @property
     def periods(self):
-        """Cycles of each later pass: from the last result of a pass to that of the next."""
-        ends = self.cycles[self.pass_frames - 1::self.pass_frames]
-        return [b - a for a, b in zip(ends, ends[1:])]
+        """Cycles of each later frame: from the result before to its own."""
+        return [b - a for a, b in zip(self.cycles, self.cycles[1:])]
 
 
 def expected_cycles(estimate):
-    """Iterate over the cycles of each pass after a start, by the content of estimate.json."""
+    """Iterate over the cycles of each frame after a start, by the content of estimate.json."""
     each, period = estimate.get("pass_cycles", [estimate["first_cycles"], estimate["cycles"]]), estimate.get("pass_period", 1)
     return chain(each, cycle(each[len(each) - period:]))
 
 
 def write_images(directory, images):
-    """uint8 RGB (N, 3, S, S) -> images.hex.  N: whole passes."""
+    """uint8 RGB (N, 3, S, S) -> images.hex."""
     data = np.ascontiguousarray(images.transpose(0, 2, 3, 1)).tobytes()
     (Path(directory) / "images.hex").write_text("".join(f"{b:02x}\n" for b in data))
 
@@ -71,12 +68,11 @@ def read_results(directory, lanes, classes):
                results, cycles, np.array(words, np.uint8).reshape(count, -1))
 
 
-def read_layer(directory, done, frame, place, banks, columns):
-    """Bits (C, H, W) of one layer, from the dumps.  done: frames done when its pass began; frame: its number in the pass;
-    place: the layer's entry in layout.json."""
+def read_layer(directory, frame, place, banks, columns):
+    """Bits (C, H, W) of one layer of a frame, from the dumps.  place: the layer's entry in layout.json."""
     words = []
     for bank in range(banks):
-        path = Path(directory) / f"features_{done}_{place['steps'][frame]}_{bank}.hex"
+        path = Path(directory) / f"features_{frame}_{place['steps'][0]}_{bank}.hex"
         values = [w for line in path.read_text().splitlines() if not line.startswith(("//", "@")) for w in line.split()]
         words.append(values)
     channels, height, width = place["shape"]
@@ -86,7 +82,7 @@ def read_layer(directory, done, frame, place, banks, columns):
     for y in range(height):
         for x in range(width):
             bank = y % 2 * columns + x % columns
-            address = place["base"][frame] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
+            address = place["base"][0] + (y // 2 * place["columns"] + x // columns) * place["pitch"]
             stride = place.get("word_stride", 1)
             word = [int(v, 16) for v in words[bank][address:address + len(place["lanes"]) * stride:stride]]
             bits_read[channel, y, x] = [word[w] >> b & 1 for w, b in zip(at.tolist(), lane.tolist())]
@@ -97,7 +93,6 @@ def compare(directory, expected, first=0):
     """Run of the simulation in `directory` against `expected`: {layer: bits (N, C, H, W)}, and "logits" int (N, classes)."""
     layout = json.loads((Path(directory) / "layout.json").read_text())
     run = read_results(directory, layout["lanes"], layout["classes"])
-    run.pass_frames = layout["frames"]
     logits = expected["logits"]
     if len(run.classes) != len(logits):
         run.differences.append(f"expected {len(logits)} results, got {len(run.classes)}")
@@ -120,9 +115,8 @@ def compare(directory, expected, first=0):
 
 def layers_difference(directory, layout, expected, frame):
     """The first layer of `layout` that differs from `expected` for a frame, as a text; "" where all are equal."""
-    member = frame % layout["frames"]
     for name, place in layout["layers"].items():
-        bits_read = read_layer(directory, frame - member, member, place, layout["pixels"], layout["pixels"] // 2)
+        bits_read = read_layer(directory, frame, place, layout["pixels"], layout["pixels"] // 2)
         wrong = np.argwhere(bits_read != expected[name][frame])
         if len(wrong):
             channel, y, x = wrong[np.lexsort((wrong[:, 0], wrong[:, 2], wrong[:, 1]))[0]].tolist()

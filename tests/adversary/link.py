@@ -29,7 +29,7 @@ class Liar:
         self.rng, self.share, self.pending, self.flood = rng, share, b"", False
         self.decoder = protocol.Decoder()
         self.identity = Identity(protocol.VERSION, bytes.fromhex(config.id), config.classes, config.size,
-                                 config.latent_words * config.lanes // 8, config.frames, config.learning.max_classes,
+                                 config.latent_words * config.lanes // 8, protocol.FRAMES, config.learning.max_classes,
                                  max(16, config.lanes) // 8, bytes.fromhex(design.model_mark))
         self.known = config.classes
 
@@ -151,7 +151,7 @@ def disturb(rng, port, client, identity, image, expected, chip):
     client.reset()
     if not chip.untaught():
         return "not as shipped after a reset"
-    answer = client.classify([image])[0]
+    answer = client.classify(image)
     if (list(answer.logits), answer.index) != expected:
         return f"logits {answer.logits}, class {answer.index}, expected {expected}"
     return ""

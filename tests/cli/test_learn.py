@@ -66,7 +66,7 @@ class Lesson:
     def classify(self, image):
         """Its latent, after a comparison of the logits and the class."""
         latent = inference.layers(self.network, image[None])["latent"].reshape(1, -1)
-        [result] = self.client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])
+        result = self.client.classify(np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes())
         logits = self.twin.logits(latent)[0].tolist()
         assert list(result.logits) == logits and result.index == int(np.argmax(logits))
         return latent

@@ -28,14 +28,14 @@ PATH = [{"type": kind, "from": f"core.accelerator.array.sum_{i}_SB_LUT4_I3_O", "
         for i, (kind, delay) in enumerate([("clk-to-q", 1.39), *[("routing", 2.15), ("logic", 1.2)] * 6, ("routing", 1.8), ("setup", 0.1)])]
 
 
-def write(root, name, target, shape=(), frames=1):
+def write(root, name, target, shape=()):
     """A generated folder whose Verilog, weights and tests are empty files."""
     topology = model(name) if name != "smallest" else strategies.smallest().topology
     rng = np.random.default_rng(0)
     weights = {layer: rng.integers(0, 2, size, dtype=np.uint8) for layer, size in topology.weight_shapes().items()}
     network = Network(topology, weights, {})
-    planned = plan(network, TARGETS[target], *(shape or (None,) * 3), frames)
-    folder = root / f"{name}-{target}-{frames}"
+    planned = plan(network, TARGETS[target], *(shape or (None,) * 3))
+    folder = root / f"{name}-{target}"
     folder.mkdir()
     manifest = {"generator": "fbnn-hw 0.0.0", "model": name, "classes": list(topology.classes), "target": target, "seed": None,
                 "checkpoint": {"file": f"{name}.pt", "sha256": "0" * 64}, "config_id": planned.config.id,
@@ -85,7 +85,7 @@ def add_build(folder, board, fmax_mhz, columns, rows, **more):
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("designs")
     designs = {"3mb-ice40": write(root, "3mb", "ice40"), "0.5mb-ecp5": write(root, "0.5mb", "ecp5"),
-               "0.5mb-ice40-3": write(root, "0.5mb", "ice40", (4, 16, 4), 3),
+               "0.5mb-ice40": write(root, "0.5mb", "ice40", (4, 16, 4)),
                "smallest-generic": write(root, "smallest", "generic", (4, 16, 4))}
     add_build(designs["3mb-ice40"][0], "icebreaker", 41.5, 26, 32, **SEEDS, arrivals=ARRIVALS)
     add_build(designs["3mb-ice40"][0], "icesugar", 31.25, 26, 32)
@@ -132,8 +132,8 @@ def test_maps_never_share_a_word_at_a_time(folders):
             for other, start, count, first, last in places[i + 1:]:
                 apart = base + words <= start or start + count <= base
                 assert apart or dies < first or last < born, (name, other)
-        assert len(places) == planned.config.frames * len(output.layout(planned)["layers"])
-        if folder.name == "3mb-ice40-1":
+        assert len(places) == len(output.layout(planned)["layers"])
+        if folder.name == "3mb-ice40":
             assert rows[2] == "conv2+pool1" and places[:3] == [
                 ("input", 0, 1024, 0, 1), ("conv1", 1024, 2048, 1, 2), ("pool1", 0, 512, 2, 3)]
             assert {name: (born, dies) for name, _, _, born, dies in places[-4:]} == {
@@ -155,7 +155,7 @@ def test_one_file_that_asks_for_nothing(folders, cli, tmp_path):
     assert '<td>array</td><td class="n">19.05</td><td class="n">8.73</td><td>data</td>' in text
     cli("report", folder, "--out", tmp_path / "b.html")
     assert (tmp_path / "b.html").read_bytes() == (tmp_path / "a.html").read_bytes()
-    assert "fbnn-hw build smallest-generic-1 --board NAME" in (
+    assert "fbnn-hw build smallest-generic --board NAME" in (
         cli("report", folders["smallest-generic"][0]), (folders["smallest-generic"][0] / "report.html").read_text())[1]
 
 

@@ -11,23 +11,17 @@ FIELDS = ("source", "word_stride", "block_stride", "row_stride", "words", "colum
 FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
 LISTED_FIELDS = ("order", "plane", "source_rows", "source_columns", "valid_columns")
 LISTED_FLAGS = {"rewind": 12, "first_pixel": 13, "odd_height": 14, "spread": 8, "ones": 9}
-REWIND, RESULT, LOAD = 1, 2, 4
+STOP = 7
 
 
 def decode(words, lists=False):
-    """Program words -> list of steps {field: value}, counts as they are meant, and of stops {"stop": flags}."""
+    """Program words -> list of steps {field: value}, counts as they are meant."""
     steps, at = [], 0
-    while at < len(words):
-        if not words[at] >> 15:
-            assert words[at] < 8
-            steps.append({"stop": words[at]})
-            at += 1
-            continue
+    while words[at] >> 15:
         count = 20 if lists else 15
         assert all(0 <= w < 1 << 16 for w in words[at:at + count])
         step = {name: words[at] >> bit & 1 for bit, name in enumerate(FLAGS)}
         step["repeat"] = (words[at] >> 8 & 7) + 1
-        step["shared"] = words[at] >> 11 & 1
         step.update(zip(FIELDS, words[at + 1:at + 15]))
         for name in ("words", "columns", "rows", "tiles"):
             step[name] += 1
@@ -38,7 +32,7 @@ def decode(words, lists=False):
                 step[name] += 1
         steps.append(step)
         at += count
-    assert [s["stop"] & REWIND for s in steps if "stop" in s][-1] and "stop" in steps[-1] and steps[-1]["stop"] & (RESULT | LOAD) == 6
+    assert words[at:] == [STOP]
     return steps
 
 
@@ -92,8 +86,7 @@ def byte_planes(config):
 
 
 class Machine:
-    """banks: bits (Q, feature words, L), random at first.  `run` gives the logits of a pass's images and a copy of the banks after each
-    step."""
+    """banks: bits (Q, feature words, L), random at first.  `run` gives the logits of an image and a copy of the banks after each step."""
 
     def __init__(self, config, words, seed=0):
         self.config, self.words = config, words
@@ -153,39 +146,24 @@ class Machine:
                 self.banks[bank, address + number * plane] = word.transpose(1, 2, 0)
             base += len(part) * plane
 
-    def run(self, images):
-        """images: as many as a pass has."""
-        images, odd = list(images), int(self.config.logits_odd)
-        self.load(images.pop(0))
-        self.at, self.scores, logits = 0, [], []
+    def run(self, image):
+        self.load(image)
+        self.at, self.scores = 0, []
         after = [self.banks.copy()]
-        late, begun = self._late_rows(), 0
-        for step in self.steps:
-            if "stop" not in step:
-                begun += 1
-                self._fill_late_rows(late, begun)
-            if "stop" in step:
-                if step["stop"] & RESULT:
-                    logits.append([2 * s + odd for s in self.scores])
-                    self.scores = []
-                if step["stop"] & LOAD and not step["stop"] & REWIND:
-                    self.load(images.pop(0))
-                    after[-1] = self.banks.copy()
-                continue
+        late = self._late_rows()
+        for begun, step in enumerate(self.steps, start=1):
+            self._fill_late_rows(late, begun)
             for tile in range(step["tiles"]):
                 words = self._take(step["tile_words"])
-                for member in range(self.config.frames if step["shared"] else 1):
-                    moved = step | {name: step[name] + member * self.config.frame_stride for name in ("source", "target")}
-                    if self.config.order:
-                        self._listed(moved, tile, words)
-                    else:
-                        (self._pool if step["lgap"] else self._convolution)(moved, tile, words)
+                if self.config.order:
+                    self._listed(step, tile, words)
+                else:
+                    (self._pool if step["lgap"] else self._convolution)(step, tile, words)
             after.append(self.banks.copy())
-        assert not images and not self.scores
         for _, row, bits in late:
             assert np.array_equal(self.banks[:, row], bits), f"late row {row} was overwritten"
         assert self.at == len(self.words), "the pass uses all weight words once"
-        return logits, after
+        return [2 * s + int(self.config.logits_odd) for s in self.scores], after
 
     def _late_rows(self):
         """[(steps that must have begun, row, random bits)], in the order in which rows come."""
@@ -342,10 +320,10 @@ class Machine:
             self.banks[0, place] = (seen == rows).sum((0, 1)) >= half
 
 
-def layer_bits(banks, entry, across, frame=0):
-    """Bits (C, H, W) of a layer of a frame of the pass, by its entry in layout.json; lanes without a channel must be 0."""
+def layer_bits(banks, entry, across):
+    """Bits (C, H, W) of a layer, by its entry in layout.json; lanes without a channel must be 0."""
     channels, height, width = entry["shape"]
-    bank, address = place(height, width, across, entry["base"][frame], entry["columns"] * entry["pitch"], entry["pitch"])
+    bank, address = place(height, width, across, *entry["base"], entry["columns"] * entry["pitch"], entry["pitch"])
     stride = entry.get("word_stride", 1)
     stored = np.full((channels, height, width), 2, np.uint8)
     for number, word in enumerate(entry["lanes"]):

@@ -17,7 +17,7 @@ from tests.compile import machine
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "design-0.1.0.zip"
 WORDS_OF_0_1_0 = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
-                  "valid", "tile_words", "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias", "shared")
+                  "valid", "tile_words", "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias")
 """What version 0.1.0 called the values of an encoded step."""
 
 
@@ -34,6 +34,15 @@ def test_a_configuration_of_version_0_1_0_keeps_its_id(old):
     assert config.to_json().encode() == old["config.json"]
 
 
+def test_a_step_that_several_frames_share_is_refused(old):
+    """Version 0.1.0 wrote of every step whether it is; a design of one frame a pass has none."""
+    values = json.loads(old["config.json"])
+    assert {step["shared"] for step in values["program"]} == {False}
+    values["program"][1]["shared"] = True
+    with pytest.raises(ValueError, match="^a step that several frames share$"):
+        AcceleratorConfig.from_json(json.dumps(values))
+
+
 def test_the_flash_image_of_a_folder_of_version_0_1_0_keeps_its_mark(old, tmp_path):
     for name in ("config.json", "network.json", "weights.bin"):
         (tmp_path / name).write_bytes(old[name])
@@ -43,8 +52,8 @@ def test_the_flash_image_of_a_folder_of_version_0_1_0_keeps_its_mark(old, tmp_pa
 def test_a_program_of_version_0_1_0_means_the_same(old):
     values = json.loads(old["config.json"])
     config = AcceleratorConfig.from_json(old["config.json"].decode())
-    steps = [step for step in machine.decode(config.program_words()) if "stop" not in step]
-    assert [[step[name] for name in (*machine.FIELDS, "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias", "shared")]
+    steps = machine.decode(config.program_words())
+    assert [[step[name] for name in (*machine.FIELDS, "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias")]
             for step in steps] == [[step[name] for name in WORDS_OF_0_1_0] for step in values["program"]]
     assert [step.layer for step in config.program] == [step["layer"] for step in values["program"]]
     assert dataclasses.asdict(config.learning) == values["learning"]
@@ -76,12 +85,12 @@ def test_tile_slots_keep_their_names_in_the_file(config):
 
 def test_fields_at_their_default_are_left_out_and_filled_in(config):
     values = json.loads(config.to_json())
-    assert not {"frames", "frame_stride", "learning", "map_pixels", "text"} & set(values)
-    assert values["transfers"] and values["program"][0]["load"] is True and "shared" not in values["program"][0]
+    assert not {"learning", "map_pixels", "text"} & set(values)
+    assert values["transfers"] and values["program"][0]["load"] is True and "depthwise" not in values["program"][0]
     assert AcceleratorConfig.from_json(config.to_json()) == config
     assert json.dumps(config.to_dict(), sort_keys=True) == json.dumps({
         f.name: config.to_dict()[f.name] for f in dataclasses.fields(config) if f.init}, sort_keys=True)
-    assert config.to_dict()["frames"] == 1 and config.to_dict()["learning"] is None
+    assert config.to_dict()["map_pixels"] == 0 and config.to_dict()["learning"] is None
 
 
 def test_the_id_is_that_of_the_bytes_of_config_json(config):

@@ -1,7 +1,6 @@
 """Random networks of all ops, sizes and groups, with lists of reads, executed by a machine that knows nothing of the compiler."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -27,31 +26,6 @@ def test_random_networks_give_the_reference_s_bits(seed):
     rng = np.random.default_rng(seed)
     shape = SHAPES[rng.integers(len(SHAPES))]
     run(strategies.network_2(seed), GENERIC if seed % 2 else stream(1 << 16, 1 << 13), shape, seed)
-
-
-def test_several_frames_a_pass_of_random_networks():
-    listed = 0
-    for seed in range(24):
-        frames = 2 + seed % 3
-        try:
-            planned = run(strategies.network_2(seed), stream(1 << 16, 1 << 13), SHAPES[seed % 6], seed, frames)
-        except FitError as error:
-            assert re.search("frames have nothing to share; use 1 frame a pass$|lists of", str(error)), error
-            continue
-        listed += planned.config.lists
-    assert listed > 15
-
-
-def test_an_early_sum_that_reads_copied_and_other_maps_has_a_list_for_each_frame():
-    layers = [
-        op.Thermometer("input", (), "tycc", 16, 4), op.Conv("c1", ("input",), 20), op.Conv("c2", ("c1",), 8),
-        op.Concat("join", ("c1", "c2")), op.Conv("c3", ("join",), 8), op.MaxPool("pool", ("c3",)),
-        op.Conv("late", ("pool",), 12), op.Conv("far", ("c1",), 12, 3, 2),
-        op.Concat("both", ("late", "far")), op.Gap("gap", ("both",)), op.Dense("logits", ("gap",), 3, 1, True)]
-    planned = run(strategies.fill(Topology("net", tuple(layers), ("a", "b", "c")), 2), stream(1 << 12, 1 << 10), (4, 16, 4), 0, 3)
-    early = [step for step in planned.config.program if not step.shared]
-    orders = [[step.order for step in early if step.layer.startswith(name)] for name in ("c1", "c2", "c3")]
-    assert [len(set(found)) // (len(found) // 3) for found in orders] == [1, 1, 3]
 
 
 def test_the_example_of_the_page():

@@ -116,9 +116,9 @@ def network():
     return strategies.vgg_network(0, width=0.25, latent=512, hidden=64)
 
 
-def accelerator(network, target=ICE40, frames=1, **config):
+def accelerator(network, target=ICE40, **config):
     learn = Head.of(network.topology), LearnConfig(**{"max_classes": 16, "slots": 0, **config})
-    return plan_accelerator(network, target, outputs=4, frames=frames, learn=learn)
+    return plan_accelerator(network, target, outputs=4, learn=learn)
 
 
 @pytest.mark.parametrize("config", [{}, {"slots": 1}, {"max_classes": 10, "counter_bits": 4}])
@@ -142,15 +142,14 @@ def test_tables_share_the_banks_with_features_and_weights(network, config):
     assert not any(step.logits for step in c.program) and c.program[-1].result
 
 
-@pytest.mark.parametrize("config, frames, line", [
-    ({"max_classes": 9}, 1, "--max-classes 9: the model knows 10 classes, expected at least as many"),
-    ({}, 2, "--frames 2: a design that learns takes one image after the other; expected 1 with --learn"),
-    ({"max_classes": 200}, 1, "--max-classes 200: weights and counters need 32,400 rows of the banks and an exemplar 9, the features leave "
+@pytest.mark.parametrize("config, line", [
+    ({"max_classes": 9}, "--max-classes 9: the model knows 10 classes, expected at least as many"),
+    ({"max_classes": 200}, "--max-classes 200: weights and counters need 32,400 rows of the banks and an exemplar 9, the features leave "
      "14,812 of 16,384; what fits: --max-classes 91"),
-    ({"slots": 9999}, 1, "--exemplars 9999: 1,357 fit beside the features and 16 classes; expected at most 1,357, or fewer --max-classes")])
-def test_impossible_plans(network, config, frames, line):
+    ({"slots": 9999}, "--exemplars 9999: 1,357 fit beside the features and 16 classes; expected at most 1,357, or fewer --max-classes")])
+def test_impossible_plans(network, config, line):
     with pytest.raises((UsageError, FitError)) as refusal:
-        accelerator(network, frames=frames, **config)
+        accelerator(network, **config)
     assert str(refusal.value) == line
 
 

@@ -10,7 +10,7 @@ import pytest
 from fbnn_hw.compile import late
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.emit import output, weights
-from fbnn_hw.errors import FitError, UsageError
+from fbnn_hw.errors import FitError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS
@@ -27,9 +27,9 @@ def stream(bank_words=4096, ring_words=512):
     return dataclasses.replace(GENERIC, weights=("stream",), bank_words=bank_words, ring_words=ring_words)
 
 
-def run(network, target, shape, seed, frames=1):
+def run(network, target, shape, seed):
     """Compile, execute one pass, compare every layer with the reference; returns the plan."""
-    planned = plan(network, target, *shape, frames)
+    planned = plan(network, target, *shape)
     config = planned.config
     if config.weights == "memory":
         words = machine.memory_words(weights.memory(network, planned.program), config.outputs, config.lanes)
@@ -37,20 +37,18 @@ def run(network, target, shape, seed, frames=1):
         words = machine.streamed_words(*weights.split(network, planned.program, config), config)
     used = sum(t.words for t in config.transfers if not t.after)
     assert len(words) == used or config.weights == "memory" and len(words) == config.weight_words
-    images_in = strategies.images(seed, frames, config.size)
+    images = strategies.images(seed, 1, config.size)
     places = output.layout(planned)
-    expected = output.expected_layers(network, images_in, places["layers"])
-    logits, banks = machine.Machine(config, words, seed).run(images_in)
+    expected = {name: values[0] for name, values in output.expected_layers(network, images, places["layers"]).items()}
+    logits, banks = machine.Machine(config, words, seed).run(images[0])
     assert places["layers"], "nothing to compare"
     assert logits == expected["logits"].tolist()
-    for frame in range(frames):
-        for name, place in places["layers"].items():
-            stored = machine.layer_bits(banks[place["steps"][frame]], place, config.pixels // 2, frame)
-            assert np.array_equal(stored, expected[name][frame]), (name, frame)
-        if places["latent_bits"]:
-            base = config.latent_base + frame * config.frame_stride
-            stored = banks[-1][0, base:base + config.latent_words].reshape(-1)[places["latent_bits"]]
-            assert np.array_equal(stored, expected["latent"][frame].ravel())
+    for name, place in places["layers"].items():
+        [step] = place["steps"]
+        assert np.array_equal(machine.layer_bits(banks[step], place, config.pixels // 2), expected[name]), name
+    if places["latent_bits"]:
+        stored = banks[-1][0, config.latent_base:config.latent_base + config.latent_words].reshape(-1)[places["latent_bits"]]
+        assert np.array_equal(stored, expected["latent"].ravel())
     return planned
 
 
@@ -102,54 +100,18 @@ def test_weights_half_resident():
     assert {0, 16} < shares
 
 
-@pytest.mark.parametrize("spare, padding, frames", [(0, "same", 1), (30, "same", 3), (0, 0, 1)])
-def test_weights_in_the_rows_of_maps_that_are_read_no_more(spare, padding, frames, monkeypatch):
-    """Loops, several frames, and lists.  The machine writes each late row as early as the design may, and asks at the end whether it
-    stands there."""
+@pytest.mark.parametrize("spare, padding", [(0, "same"), (30, "same"), (0, 0)])
+def test_weights_in_the_rows_of_maps_that_are_read_no_more(spare, padding, monkeypatch):
+    """Loops, and lists.  The machine writes each late row as early as the design may, and asks at the end whether it stands there."""
     layers = [
         op.Thermometer("input", (), "tycc", 32, 4), op.Conv("c1", ("input",), 32), op.Conv("c2", ("c1",), 16, padding=padding),
         op.MaxPool("p1", ("c2",)), op.Conv("c3", ("p1",), 24), op.Conv("c4", ("c3",), 32), op.MaxPool("p2", ("c4",)),
         op.Gap("gap", ("p2",)), op.Depthwise("depthwise", ("p2",)), op.Concat("both", ("gap", "depthwise")),
         op.Dense(LATENT, ("both",), 512), op.Dense("logits", (LATENT,), 5, 1, True)]
     network = strategies.fill(Topology("late", tuple(layers), tuple("abcde")), spare)
-    program = plan(network, stream(1 << 13), 4, 16, 4, frames).program
+    program = plan(network, stream(1 << 13), 4, 16, 4).program
     target = stream(program.used + spare, 64)
-    planned = run(network, target, (4, 16, 4), spare, frames)
+    planned = run(network, target, (4, 16, 4), spare)
     assert planned.config.late_rows and planned.config.lists == (padding == 0)
     monkeypatch.setattr(late, "improved", lambda config, program, residents, passes: (config, passes))
-    assert planned.frame.total < plan(network, target, 4, 16, 4, frames).frame.total
-
-
-@pytest.mark.parametrize("frames", [2, 3, 5])
-@pytest.mark.parametrize("size, thresholds", [(16, 0), (16, 0.5), (32, 0)])
-def test_several_frames_a_pass(frames, size, thresholds):
-    """Late weights are fetched once a pass, and every frame has the reference's bits."""
-    network = strategies.vgg_network(size + frames, thresholds=thresholds, width=1 / 8, size=size, latent=72, hidden=10)
-    network = strategies.on_engine(network)
-    alone = run(network, stream(1 << 13), (4, 16, 8), 1)
-    planned = run(network, stream(1 << 13), (4, 16, 8), frames, frames)
-    shared = {step.layer for step in planned.config.program if step.shared}
-    assert {"latent", "hidden"} < shared and "conv1" not in shared
-    assert planned.frame.total < frames * alone.frame.total
-    assert len(planned.config.transfers) == len(shared) + frames * (len(alone.config.transfers) - len(shared))
-
-
-@pytest.mark.parametrize("seed", quick(range(20), *range(8)))
-def test_several_frames_of_random_networks(seed):
-    rng = np.random.default_rng(seed)
-    frames = int(rng.integers(2, 5))
-    for attempt in range(20):
-        network = strategies.engine_network(100 * seed + attempt, SIZES[4], channels=int(rng.choice([24, 40])))
-        try:
-            planned = run(network, stream(2 ** int(rng.integers(9, 14)), 2 ** int(rng.integers(6, 11))), (4, 16, 4), seed, frames)
-            assert planned.config.frames == frames
-            return
-        except FitError as error:
-            assert "\n" not in str(error), error
-    pytest.fail("20 networks refused")
-
-
-def test_frames_without_a_stream_are_refused():
-    with pytest.raises(UsageError) as error:
-        plan(strategies.vgg_network(1), GENERIC, frames=2)
-    assert str(error.value) == "--frames 2: generic has all weights on the chip, nothing is fetched; expected 1"
+    assert planned.frame.total < plan(network, target, 4, 16, 4).frame.total

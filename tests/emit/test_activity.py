@@ -122,7 +122,7 @@ def counted(**changed):
     return Activity(**values)
 
 
-DESIGN = SimpleNamespace(folder="a", config=SimpleNamespace(weights="stream", learning=None, frames=1, size=8, sleeps=False),
+DESIGN = SimpleNamespace(folder="a", config=SimpleNamespace(weights="stream", learning=None, size=8, sleeps=False),
                          estimate={"clock_hz": 12_000_000, "part": "a part", "target": "ice40"})
 
 
@@ -195,13 +195,12 @@ def test_constants_are_in_order_and_have_a_source():
     assert len(BY_NAME) == len(CONSTANTS)
 
 
-@pytest.mark.parametrize("estimate, frames, adds, message", [
-    ({"target": "ice40"}, 1, True, "a: its learner begins with no class, expected --learn replay or none"),
-    ({"target": "ecp5"}, 1, None, "a: a design for --target ecp5, expected ice40: energies are known of the iCE40UP5K alone"),
-    ({"target": "ice40"}, 2, None, "a: a design for passes of 2 frames, expected one made without --frames")])
-def test_what_is_refused(estimate, frames, adds, message):
+@pytest.mark.parametrize("estimate, adds, message", [
+    ({"target": "ice40"}, True, "a: its learner begins with no class, expected --learn replay or none"),
+    ({"target": "ecp5"}, None, "a: a design for --target ecp5, expected ice40: energies are known of the iCE40UP5K alone")])
+def test_what_is_refused(estimate, adds, message):
     learning = adds and SimpleNamespace(adds=adds)
-    design = SimpleNamespace(folder="a", estimate=estimate, config=SimpleNamespace(frames=frames, size=8, learning=learning))
+    design = SimpleNamespace(folder="a", estimate=estimate, config=SimpleNamespace(size=8, learning=learning))
     with pytest.raises(UsageError) as error:
         activity.measure(design, np.zeros((1, 3, 8, 8), np.uint8))
     assert str(error.value) == message
@@ -224,7 +223,7 @@ def test_a_netlist_that_errs_is_no_estimate(monkeypatch):
 def test_the_json_is_that_of_its_schema():
     from tests import schemas
 
-    learning = SimpleNamespace(weights="stream", frames=1, size=8, classes=4, sleeps=True,
+    learning = SimpleNamespace(weights="stream", size=8, classes=4, sleeps=True,
                                learning=SimpleNamespace(replays=9, slot_bits=4, slots=10, learn_cycles=lambda *_: 5000))
     design = SimpleNamespace(**{**vars(DESIGN), "config": learning})
     for one, lesson in ((DESIGN, None), (design, Counts(100, Counter({"link": 3})))):

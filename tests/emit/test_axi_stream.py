@@ -99,16 +99,16 @@ def test_packets_beside_a_program(pauses, tmp_path):
     assert signed(answers["logits"]) == inference.logits(network, images).tolist()
 
 
-def test_packets_of_passes_of_several_images(tmp_path):
-    """The weights come once for a pass; a packet that is too long spoils no other image of it."""
-    network, frames = strategies.smallest_learner(), 3
-    passes = written(network, "ice40", tmp_path, frames=frames)
-    images = strategies.images(9, 2 * frames, passes.config.size)
+def test_packets_of_a_design_with_a_stream(tmp_path):
+    """The weights come for every image; a packet that is too long spoils no other one."""
+    network = strategies.smallest_learner()
+    streamed = written(network, "ice40", tmp_path)
+    images = strategies.images(9, 6, streamed.config.size)
     packets, wrong = [packet(image) for image in images], [0, 1, 0, 1, 0, 0]
     for number in np.flatnonzero(wrong):
         packets[number] += packets[number][:number]
-    weights, boot = (passes.folder / "weights.bin").read_bytes(), passes.manifest["boot_bytes"]
-    seen = run(passes, {"packets": packets, "latent": 1, "pauses": 7, "steps": [], "weights": list(weights[:boot] + 2 * weights[boot:])})
+    weights, boot = (streamed.folder / "weights.bin").read_bytes(), streamed.manifest["boot_bytes"]
+    seen = run(streamed, {"packets": packets, "latent": 1, "pauses": 7, "steps": [], "weights": list(weights[:boot] + 6 * weights[boot:])})
     assert seen["users"] == wrong and seen["left"] == 0
     assert signed(seen["logits"]) == inference.logits(network, images).tolist()
 
@@ -127,16 +127,16 @@ def test_packets_of_levels(tmp_path):
 
 
 def test_a_design_without_it_is_the_same(tmp_path):
-    passes = written(strategies.smallest(), "ice40", tmp_path / "with", frames=2)
-    plain = design.generate(strategies.smallest(), "ice40", out=tmp_path / "without", frames=2).folder
-    names = {path.name for path in passes.folder.iterdir() if path.is_file()} - {path.name for path in plain.iterdir()}
-    assert names == {f"{AXI_STREAM}.v", f"{AXI_STREAM}.sdc", "instance_axis.v"} and plain.name == passes.folder.name
-    same = [path.name for path in plain.iterdir() if path.read_bytes() == (passes.folder / path.name).read_bytes()]
+    wrapped = written(strategies.smallest(), "ice40", tmp_path / "with")
+    plain = design.generate(strategies.smallest(), "ice40", out=tmp_path / "without").folder
+    names = {path.name for path in wrapped.folder.iterdir() if path.is_file()} - {path.name for path in plain.iterdir()}
+    assert names == {f"{AXI_STREAM}.v", f"{AXI_STREAM}.sdc", "instance_axis.v"} and plain.name == wrapped.folder.name
+    same = [path.name for path in plain.iterdir() if path.read_bytes() == (wrapped.folder / path.name).read_bytes()]
     assert {path.name for path in plain.iterdir()} - set(same) == {"accelerator.core", "manifest.json"}
-    core = (passes.folder / "accelerator.core").read_text()
+    core = (wrapped.folder / "accelerator.core").read_text()
     assert re.findall("toplevel: (.*)", core) == [AXI_STREAM] * 2 and f"- {AXI_STREAM}.v\n" in core and f"- {AXI_STREAM}.sdc\n" in core
-    assert "[get_ports aclk]" in (passes.folder / f"{AXI_STREAM}.sdc").read_text()
-    template = (passes.folder / "instance_axis.v").read_text()
+    assert "[get_ports aclk]" in (wrapped.folder / f"{AXI_STREAM}.sdc").read_text()
+    template = (wrapped.folder / "instance_axis.v").read_text()
     assert "accelerator_axis accelerator_axis_instance (" in template and "// s_axis_image: RGB bytes" in template
     assert template.index("wire [7:0] s_axis_image_tdata;") < template.index("wire s_axis_image_tvalid;")
 

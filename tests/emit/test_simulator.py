@@ -48,7 +48,7 @@ def test_without_a_compiler_of_the_system(tmp_path, monkeypatch):
     with virtual.VirtualBoard(made.folder) as board, Serial(board.port) as port:
         client = Client(port, wait_s=300, ready_s=300)
         client.wait_ready()
-        logits = client.classify([np.ascontiguousarray(images[0].transpose(1, 2, 0)).tobytes()])[0].logits
+        logits = client.classify(np.ascontiguousarray(images[0].transpose(1, 2, 0)).tobytes()).logits
     assert list(logits) == inference.logits(made.network, images)[0].tolist()
 
 

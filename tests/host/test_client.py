@@ -51,7 +51,7 @@ class Board:
         self.master, slave = pty.openpty()
         tty.setraw(slave)
         self.slave, self.port = slave, os.ttyname(slave)
-        self.tricks, self.asked, self.frames, self.waiting = [], [], 1, 0
+        self.tricks, self.asked = [], []
         self.status, self.max_classes, self.memory, self.done = Status(True, False, 0, 0, 0), 0, [0] * 600, []
         self.sequences, self.last = [], None
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -90,9 +90,8 @@ class Board:
 
     def answer(self, opcode, payload):
         if opcode == Opcode.IDENTIFY:
-            self.waiting = 0
             learner = {"max_classes": self.max_classes, "word_bytes": 2} if self.max_classes else {}
-            return encode(Opcode.IDENTIFY | REPLY, replace(IDENTITY, frames=self.frames, **learner).pack())
+            return encode(Opcode.IDENTIFY | REPLY, replace(IDENTITY, **learner).pack())
         if opcode == Opcode.STATUS:
             return encode(Opcode.STATUS | REPLY, self.status.pack())
         if opcode in protocol.LEARNING_REQUESTS:
@@ -106,9 +105,8 @@ class Board:
             self.last = self.sequences[-1]
             return encode(opcode | REPLY)
         assert payload == IMAGE
-        self.waiting = (self.waiting + 1) % self.frames
         result = RESULT * bool(opcode & LOGITS) + b"\x01\x02\x03\x04" * bool(opcode & LATENT) + b"\1\0"
-        return encode(opcode | REPLY, b"" if self.waiting else result * self.frames)
+        return encode(opcode | REPLY, result)
 
 
 @pytest.fixture
@@ -128,8 +126,8 @@ def client(board):
 
 def test_every_request(board, client):
     assert client.identify() == IDENTITY and client.wait_ready() == board.status
-    assert client.classify([IMAGE]) == [protocol.Result(1, (-5, 7, 6), None)]
-    assert client.classify([IMAGE], logits=False, latent=True) == [protocol.Result(1, None, b"\1\2\3\4")]
+    assert client.classify(IMAGE) == protocol.Result(1, (-5, 7, 6), None)
+    assert client.classify(IMAGE, logits=False, latent=True) == protocol.Result(1, None, b"\1\2\3\4")
     assert client.repeated == 0 and board.asked == [
         Opcode.IDENTIFY, Opcode.STATUS, CLASSIFY | LOGITS, CLASSIFY | LATENT]
 
@@ -140,7 +138,7 @@ def test_every_request(board, client):
 def test_lost_and_damaged_answers_are_asked_for_again(board, client, trick):
     client.identify()
     board.tricks = [trick, trick]
-    assert client.classify([IMAGE])[0].index == 1 and client.repeated == 2
+    assert client.classify(IMAGE).index == 1 and client.repeated == 2
 
 
 def test_an_answer_in_pieces_is_one(board, client, monkeypatch):
@@ -156,7 +154,7 @@ def test_an_answer_in_pieces_is_one(board, client, monkeypatch):
             return len(data)
         return write(file, data)
     monkeypatch.setattr(os, "write", pieces)
-    assert client.classify([IMAGE])[0].logits == (-5, 7, 6) and client.repeated == 0
+    assert client.classify(IMAGE).logits == (-5, 7, 6) and client.repeated == 0
 
 
 def test_a_late_answer_is_not_taken_for_the_next(board, client):
@@ -166,10 +164,10 @@ def test_a_late_answer_is_not_taken_for_the_next(board, client):
     wrong = encode(CLASSIFY | LOGITS | REPLY, (3).to_bytes(6, "little") + b"\2\0", sequence - 1)
     board.tricks = [encode(Opcode.STATUS | REPLY, board.status.pack(), sequence) + wrong
                     + encode(protocol.ERROR, bytes([Fault.BUSY]), sequence - 1) + numbered(ANSWER, sequence)]
-    assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
+    assert client.classify(IMAGE).index == 1 and client.repeated == 0
     os.write(board.master, encode(CLASSIFY | LOGITS | REPLY, b"\0" * 8))  # has come in before the request
     time.sleep(0.05)
-    assert client.classify([IMAGE])[0].index == 1
+    assert client.classify(IMAGE).index == 1
 
 
 def test_a_line_that_never_falls_silent_ends(board, client, monkeypatch):
@@ -223,29 +221,15 @@ def test_a_disconnect_inside_an_answer(board, client):
         threading.Timer(0.1, lambda: os.close(board.master)).start()
     board.answer = answer
     with pytest.raises(InputError) as error:
-        client.classify([IMAGE])
+        client.classify(IMAGE)
     assert str(error.value).startswith(f"{board.port}: the connection broke (") and str(error.value).endswith("; plug the board in again")
     board.master, board.slave = (os.open(os.devnull, os.O_RDONLY) for _ in range(2))
-
-
-def test_a_pass_of_several_images(board, client):
-    board.frames = 3
-    client.identify()
-    result = protocol.Result(1, (-5, 7, 6), None)
-    assert client.classify([IMAGE] * 3) == [result] * 3 and board.asked == [Opcode.IDENTIFY, *[CLASSIFY | LOGITS] * 3]
-    assert client.classify([IMAGE] * 2) == [result] * 3 and client.repeated == 0  # filled up
-    for lost in range(3):
-        board.asked, board.tricks = [], [encode(CLASSIFY | LOGITS | REPLY)] * lost + [b"", ERROR[Fault.CRC]]
-        board.waiting = lost  # the answer was lost, the image was not; the next request is damaged, the pass given up
-        assert client.classify([IMAGE] * 3) == [result] * 3
-        again = [Opcode.IDENTIFY, Opcode.IDENTIFY, Opcode.STATUS]
-        assert board.asked == [CLASSIFY | LOGITS] * (lost + 1) + again + [CLASSIFY | LOGITS] * 3
 
 
 def test_garbage_before_an_answer_is_skipped(board, client):
     client.identify()
     board.tricks = [b"\xfb\xfb\x01" + numbered(ANSWER, client.sequence + 1)]
-    assert client.classify([IMAGE])[0].index == 1 and client.repeated == 0
+    assert client.classify(IMAGE).index == 1 and client.repeated == 0
 
 
 @pytest.mark.parametrize("trick, message", [
@@ -264,7 +248,7 @@ def test_after_four_times_it_says_why(board, client, trick, message):
 def test_a_board_that_is_busy_is_waited_for(board, client):
     client.identify()
     board.tricks = [ERROR[Fault.BUSY], encode(Opcode.STATUS | REPLY, Status(False, False, 0, 0, 0).pack())]
-    assert client.classify([IMAGE])[0].index == 1 and board.asked == [
+    assert client.classify(IMAGE).index == 1 and board.asked == [
         Opcode.IDENTIFY, CLASSIFY | LOGITS, Opcode.STATUS, Opcode.STATUS, CLASSIFY | LOGITS]
 
 
@@ -341,12 +325,8 @@ def test_a_disconnect_is_said(board, client):
 
 def test_wrong_images(client):
     with pytest.raises(InputError) as error:
-        client.classify([bytes(11)])
+        client.classify(bytes(11))
     assert str(error.value) == f"{client.name}: the image has 11 bytes, expected 12 (2 x 2 pixels, RGB)"
-    for images in ([], [IMAGE] * 2):
-        with pytest.raises(InputError) as error:
-            client.classify(images)
-        assert str(error.value) == f"{client.name}: {len(images)} images in a pass, expected 1 to 1"
 
 
 # Interrupts.  The board works on a request and hears nothing meanwhile.
@@ -393,31 +373,20 @@ def test_an_interrupt_anywhere(board, client, call):
     """Half a request on the line, or a whole one whose answer is not read: the next lesson is as if it had not been."""
     board.max_classes, client.wait_s = 4, 5
     client.identify()
-    result, unsettled = client.classify([IMAGE]), 0
+    result, unsettled = client.classify(IMAGE), 0
     for at in range(1, 9):
-        client.classify([IMAGE])
+        client.classify(IMAGE)
         before = len(board.done)
 
         def lesson():
-            client.classify([IMAGE])
+            client.classify(IMAGE)
             client.learn(2)
         if not interrupt(client, call, at, lesson):
             break
         unsettled += client.unsettled
-        assert client.classify([IMAGE]) == result and not client.unsettled
+        assert client.classify(IMAGE) == result and not client.unsettled
         assert board.done[before:] in ([], [(Opcode.LEARN, 2, 0)])
     assert at > 2 and client.repeated == 0 and unsettled == {"discard": 0, "write": 2, "read": 2}[call]
-
-
-def test_an_interrupted_pass_is_given_up(board, client):
-    """Between two images as well as within one."""
-    board.frames, client.wait_s = 3, 5
-    client.identify()
-    for at in range(3, 7):
-        assert interrupt(client, "read", at, lambda: client.classify([IMAGE] * 3)) and client.unsettled
-        board.asked = []
-        assert [result.index for result in client.classify([IMAGE] * 3)] == [1, 1, 1]
-        assert board.asked[-5:] == [Opcode.IDENTIFY, Opcode.STATUS, *[CLASSIFY | LOGITS] * 3] and client.repeated == 0
 
 
 def test_an_interrupt_of_an_interrupt(board, client):
@@ -432,7 +401,7 @@ def test_waits_end_when_they_are_told_to(board, client):
     client.identify()
     client.wait_s = client.ready_s = 300
     board.tricks = [b""] * 99
-    for ask in (client.status, lambda: client.classify([IMAGE]), client.wait_ready):
+    for ask in (client.status, lambda: client.classify(IMAGE), client.wait_ready):
         start = time.monotonic()
         with pytest.raises(InputError) as error, client.within(0.4):
             ask()
@@ -467,12 +436,14 @@ def test_a_board_that_is_always_busy(board, client):
     """Once this was a RecursionError."""
     client.identify()
     board.answer = lambda opcode, payload: ERROR[Fault.BUSY]
-    for ask in (client.identify, client.status, client.wait_ready, lambda: client.classify([IMAGE])):
+    for ask in (client.identify, client.status, client.wait_ready, lambda: client.classify(IMAGE)):
         assert lie(client, ask) == f"{board.port}: its weights were not loaded, or an image came too fast, 4 times"
 
 
 @pytest.mark.parametrize("change, words", [
-    (dict(frames=0), "images of a pass: 0"), (dict(size=65535), "pixels a side: 65535"), (dict(max_classes=8), "bytes of a word: 0"),
+    (dict(frames=0), "images of a pass: 0"),
+    (dict(frames=2), "images of a pass: 2, expected 1; the design of another number is of version 0.2"),
+    (dict(size=65535), "pixels a side: 65535"), (dict(max_classes=8), "bytes of a word: 0"),
     (dict(max_classes=8, word_bytes=255), "bytes of a word: 255"), (dict(classes=65535), "bytes of a result: ")])
 def test_an_identity_that_lies(board, client, change, words):
     board.tricks = [encode(Opcode.IDENTIFY | REPLY, replace(IDENTITY, **change).pack())]
@@ -484,7 +455,7 @@ def test_answers_that_lie(board, client):
     board.tricks = [encode(Opcode.STATUS | REPLY, Status(True, False, 0, 0, 0, frozen=True).pack())]
     assert lie(client, client.status) == f"{board.port}: says that its learner is frozen, but its design does not learn"
     board.tricks = [encode(CLASSIFY | LOGITS | REPLY, RESULT + b"\0\0")]
-    assert lie(client, lambda: client.classify([IMAGE])) == "the board found class 0, expected 1, whose logit is the largest"
+    assert lie(client, lambda: client.classify(IMAGE)) == "the board found class 0, expected 1, whose logit is the largest"
     board.max_classes = 4
     client.identify()
     for classes, used, frozen in ((5, 0, 0), (0xFFFF, 0, 0), (4, 0, 2)):
@@ -492,7 +463,7 @@ def test_answers_that_lie(board, client):
         assert lie(client, client.learned) == (f"{board.port}: knows {classes} classes and {used} exemplars, frozen {frozen}, "
                                                "expected at most 4, 65536 and 1")
     board.tricks = [encode(CLASSIFY | LOGITS | REPLY, bytes(12))]
-    assert lie(client, lambda: client.classify([IMAGE])) == "the board sent 5 logits, expected at most 4"
+    assert lie(client, lambda: client.classify(IMAGE)) == "the board sent 5 logits, expected at most 4"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -516,8 +487,8 @@ def test_random_answers_give_a_value_or_one_line(board, client, seed):
     board.answer = answer
     lies = 0
     for _ in range(60):
-        ask = source.choice((client.identify, client.status, client.wait_ready, client.learned, lambda: client.classify([IMAGE]),
-                             lambda: client.classify([IMAGE], latent=True), lambda: client.peek(0, 3, 20), lambda: client.learn(1),
+        ask = source.choice((client.identify, client.status, client.wait_ready, client.learned, lambda: client.classify(IMAGE),
+                             lambda: client.classify(IMAGE, latent=True), lambda: client.peek(0, 3, 20), lambda: client.learn(1),
                              lambda: client.poke(0, 0, [1, 2, 3]), client.reset))
         try:
             ask()
@@ -527,13 +498,12 @@ def test_random_answers_give_a_value_or_one_line(board, client, seed):
     assert lies > 10
 
 
-@pytest.mark.parametrize("frames", [1, 2])
 @pytest.mark.parametrize("trick", [None, LOST, ERROR[Fault.LINE], b"\0" * 40])
 @pytest.mark.parametrize("at", [0, 3])
-def test_images_ahead(board, monkeypatch, frames, trick, at):
+def test_images_ahead(board, monkeypatch, trick, at):
     """Every image is answered once, in its order, whatever becomes of one reply; without trouble two are on their way."""
     monkeypatch.setattr("fbnn_hw.host.client.LISTEN_S", 0.05)
-    board.frames, board.status = frames, Status(True, False, 0, 0, 77, ahead=True)
+    board.status = Status(True, False, 0, 0, 77, ahead=True)
     with Serial(board.port) as line:
         client = Client(line, wait_s=0.4)
         client.identify()
@@ -542,11 +512,11 @@ def test_images_ahead(board, monkeypatch, frames, trick, at):
         if trick:
             board.tricks = [AS_EVER] * (at + 1) + [trick]
         answers = list(client.classify_all([IMAGE] * 5))
-    assert [len(results) for results, _ in answers] == [frames] * -(-5 // frames)
-    assert all(result.logits == (-5, 7, 6) and status.cycles == 77 for results, status in answers for result in results)
+    assert len(answers) == 5
+    assert all(result.logits == (-5, 7, 6) and status.cycles == 77 for result, status in answers)
     assert client.repeated == bool(trick)
     kinds = [data[1] for data in written]
-    if not trick and frames == 1:
+    if not trick:
         assert kinds[:4] == [Opcode.STATUS, CLASSIFY | LOGITS, Opcode.STATUS, CLASSIFY | LOGITS] and len(kinds) == 11
 
 

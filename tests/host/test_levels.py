@@ -69,7 +69,7 @@ def test_the_board_is_the_reference(design, network, tmp_path, monkeypatch):
         assert board.client.transport.read(WAIT_S)
         assert np.array_equal(board.classify(images).logits, learner.logits(latents))
         with pytest.raises(InputError, match=r"the image has 108 bytes, expected 32 \(6 x 6 pixels, levels of 7 bits a pixel\)"):
-            board.client.classify([bytes(3 * SIZE ** 2)])
+            board.client.classify(bytes(3 * SIZE ** 2))
         monkeypatch.chdir(tmp_path)
         unknown = Board(board.client, None, True)
         with pytest.raises(InputError, match=f"takes images as levels, .*, configuration {design.config_id}; name it with --design"):
@@ -90,7 +90,7 @@ def test_a_board_that_hears_ahead(network, tmp_path):
         assert [(opcode, payload[0]) for opcode, _, payload in heard] == [(protocol.ERROR, protocol.Fault.TIMEOUT)]
         answers = list(client.classify_all(design.pixels(images)))
         assert board.close() == 0
-    assert [list(result.logits) for (result,), _ in answers] == inference.logits(network, images).tolist()
+    assert [list(result.logits) for result, _ in answers] == inference.logits(network, images).tolist()
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def test_the_board(target, ratio, tmp_path, monkeypatch):
         client = Client(port, WAIT_S, WAIT_S)
         client.wait_ready()
         answers = list(client.classify_all(data))
-        assert [list(result.logits) for (result,), _ in answers] == expected
+        assert [list(result.logits) for result, _ in answers] == expected
         # Without the link, which waits for the line, a frame takes as long as estimated, less the loading and the logits.
         assert all(0.9 * (estimate["cycles"] - estimate["load_cycles"]) < status.cycles < estimate["cycles"] for _, status in answers[1:])
         port.write(protocol.encode(protocol.Opcode.CLASSIFY | protocol.LOGITS, data[0])[:1000], 5)  # cut short

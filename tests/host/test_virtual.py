@@ -13,7 +13,6 @@ from fbnn_hw import bits, protocol, selftest
 from fbnn_hw import design as designs
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
-from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import output, virtual
@@ -34,12 +33,12 @@ WAIT_S = 120
 CLASSIFY_WITH_LOGITS = protocol.Opcode.CLASSIFY | protocol.LOGITS
 
 
-def design(root, frames=1, weights=None):
+def design(root, weights=None):
     """(folder, network): some of its weights resident, the others streamed with every pass."""
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
-    part = replace(TARGETS["ice40"], bank_words={1: 1480, 2: 1700}[frames])
-    planned = plan(network, part, 4, 16, 4, frames, weights=weights)
-    images = datasets.load("fixture").first(frames).images
+    part = replace(TARGETS["ice40"], bank_words=1480)
+    planned = plan(network, part, 4, 16, 4, weights=weights)
+    images = datasets.load("fixture").first(1).images
     folder = output.write(planned, network, part, root / "rtl_out", images)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert weight_bytes(planned.config) == (manifest["boot_bytes"], manifest["frame_bytes"]) and all(weight_bytes(planned.config))
@@ -69,7 +68,7 @@ def test_a_flash_at_twice_the_clock(tmp_path):
         client = Client(port, wait_s=WAIT_S, ready_s=WAIT_S)
         client.wait_ready()
         for image in images:
-            [result] = client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])
+            result = client.classify(np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes())
             assert list(result.logits) == inference.logits(network, image[None])[0].tolist()
         assert not board.faults() and board.close() == 0
 
@@ -88,7 +87,7 @@ def test_behind_a_socket_where_pseudo_terminals_do_not_serve(generated, monkeypa
             with Serial(board.port) as port:
                 client = Client(port, wait_s=WAIT_S, ready_s=WAIT_S)
                 client.wait_ready()
-                logits = client.classify([np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()])[0].logits
+                logits = client.classify(np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes()).logits
                 assert list(logits) == inference.logits(network, image[None])[0].tolist()
         assert board.close() == 0
 
@@ -106,7 +105,7 @@ def test_a_board_that_hears_ahead(generated, tmp_path):
         answers = list(client.classify_all(data))
         assert board.close() == 0
     estimate = json.loads((folder / "estimate.json").read_text())
-    assert [list(result.logits) for (result,), _ in answers] == expected.tolist() and client.repeated == 0
+    assert [list(result.logits) for result, _ in answers] == expected.tolist() and client.repeated == 0
     assert {status.cycles for _, status in answers[1:]} <= set(range(estimate["cycles"]))
     classes, ends = link_rate.measure(folder, data, board.clocks, True, board.build_dir)
     assert classes == inference.classify(expected).tolist()
@@ -144,20 +143,16 @@ def test_selftest_on_the_board(generated, tmp_path, capsys):
     assert json.loads((tmp_path / "found.json").read_text())["passed"] and "simulated" in (tmp_path / "found.html").read_text()
 
 
-@pytest.fixture(scope="module")
-def passes(tmp_path_factory):
-    return design(tmp_path_factory.mktemp("passes"), 2)
-
-
 @pytest.mark.slow
-def test_selftest_of_two_images_a_pass(passes):
-    """The cycles are those between the last byte and the first logit, computed to a few cycles."""
-    paired = designs.Design(passes[0])
-    with Board.virtual(paired) as board:
-        entries = selftest.checks(board, paired, 6)
+def test_the_cycles_that_a_board_counts(generated):
+    """They are those between the last byte and the first logit, computed to a few cycles."""
+    folder, _ = generated
+    made = designs.Design(folder)
+    with Board.virtual(made) as board:
+        entries = selftest.checks(board, made, 6)
         assert all(entry["passed"] for entry in entries), entries
         counted = board.classify(datasets.load("fixture").first(4).images).cycles[-1]
-    span = selftest.spans(paired.config, selftest.SLOW)[-1]
+    span = selftest.spans(made.config, selftest.SLOW)[-1]
     assert span < counted < span + 20
 
 
@@ -178,7 +173,7 @@ def test_noise_and_aborted_images(generated):
                 heard = decoder.feed(port.read(WAIT_S) or pytest.fail("the board is silent"))
             assert [opcode for opcode, _, _ in heard] == [protocol.ERROR]
             client.wait_ready()
-            assert list(client.classify([data])[0].logits) == expected
+            assert list(client.classify(data).logits) == expected
         assert client.status().errors == 3 and client.status().frames == 3 and not board.faults()
         assert board.close() == 0
 
@@ -193,32 +188,6 @@ def test_a_board_that_is_killed(generated):
             client.status()
     log = folder / "sim_build_board" / "board.log"
     assert str(error.value) == f"{folder}: the virtual board ended with exit code -9, see {log}; give the command again"
-
-
-def test_passes_on_the_board(passes):
-    """Passes of two images, the last one filled up; and one that is given up."""
-    folder, network = passes
-    images = datasets.load("fixture").first(3).images
-    data = [np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes() for image in images]
-    expected = inference.logits(network, images).tolist()
-    with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
-        client = Client(port, WAIT_S, WAIT_S)
-        client.wait_ready()
-        assert client.identify().frames == 2
-        client.identity.compare(AcceleratorConfig.from_json((folder / "config.json").read_text()))
-        assert [list(r.logits) for r in client.classify(data[:2])] == expected[:2]
-        assert list(client.classify(data[2:])[0].logits) == expected[2]
-        port.write(protocol.encode(CLASSIFY_WITH_LOGITS, data[2]), 5)
-        while not protocol.Decoder().feed(port.read(WAIT_S)):
-            pass
-        client.identify()  # gives up the pass, and the weights are loaded again
-        client.wait_ready()
-        results = client.classify(data[1:], latent=True)
-        assert [list(r.logits) for r in results] == expected[1:] and client.repeated == 0
-        where = json.loads((folder / "layout.json").read_text())["latent_bits"]
-        latents = [bits.unpack(np.frombuffer(r.latent, np.uint8), 8 * len(r.latent))[where] for r in results]
-        assert np.array_equal(latents, inference.layers(network, images[1:])["latent"].reshape(2, -1))
-        assert client.status().errors == 0 and not board.faults() and board.close() == 0
 
 
 def test_the_flash_of_another_design(generated):

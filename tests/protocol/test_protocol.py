@@ -127,20 +127,19 @@ def test_identity_status_result():
     of_levels = replace(identity, version=protocol.LEVELS_VERSION, pixel_bits=13)
     assert Identity.unpack(of_levels.pack()) == of_levels and of_levels.pack()[-5:] == b"\x0d" + identity.pack()[-4:]
     assert (identity.image_bytes, of_levels.image_bytes, replace(of_levels, size=7).image_bytes) == (3072, 1664, 80)
-    several = replace(identity, frames=4, max_classes=0, word_bytes=0)
-    assert Identity.unpack(several.pack()) == several and several.reply_limit == 4 * (20 + 128 + 2)
+    plain = replace(identity, max_classes=0, word_bytes=0)
+    assert Identity.unpack(plain.pack()) == plain and plain.reply_limit == 20 + 128 + 2
     status = Status(ready=True, wrong_flash=False, frames=0x1234, errors=7, cycles=998_799, frozen=True)
     assert Status.unpack(status.pack()) == status and len(status.pack()) == protocol.STATUS_BYTES
     data = (5).to_bytes(2, "little") + (-3).to_bytes(2, "little", signed=True) + b"\x0f\xf0" + b"\0\0"
-    assert Result.unpack(data, LOGITS | LATENT, 2, 2) == [Result(0, (5, -3), b"\x0f\xf0")]
-    assert Result.unpack(data, LOGITS | LATENT, None, 2) == [Result(0, (5, -3), b"\x0f\xf0")]
-    assert Result.unpack(b"\1\0\0\0", 0, 2, 2, 2) == [Result(1, None, None), Result(0, None, None)]
+    assert Result.unpack(data, LOGITS | LATENT, 2, 2) == Result(0, (5, -3), b"\x0f\xf0")
+    assert Result.unpack(data, LOGITS | LATENT, None, 2) == Result(0, (5, -3), b"\x0f\xf0")
+    assert Result.unpack(b"\1\0", 0, 2, 2) == Result(1, None, None)
 
 
 @pytest.mark.parametrize("change, message", [
-    (dict(frames=0), "images of a pass: 0, expected 1 of a design that learns"),
-    (dict(frames=2), "images of a pass: 2, expected 1 of a design that learns"),
-    (dict(frames=0, max_classes=0, word_bytes=0), "images of a pass: 0, expected 1 or more"),
+    (dict(frames=0), "images of a pass: 0, expected 1; the design of another number is of version 0.2"),
+    (dict(frames=2, max_classes=0, word_bytes=0), "images of a pass: 2, expected 1; the design of another number is of version 0.2"),
     (dict(classes=0, max_classes=0, word_bytes=0), "classes: 0, expected 1 or more"),
     (dict(size=0), "pixels a side: 0, expected an image of at most 65535 bytes"),
     (dict(version=4, pixel_bits=13, size=201), "pixels a side: 201, expected an image of at most 65535 bytes"),
@@ -160,7 +159,7 @@ def test_an_identity_that_no_board_has(change, message):
 
 
 def test_an_identity_is_compared_with_a_configuration():
-    design = SimpleNamespace(id="61626364", classes=10, size=32, lanes=16, latent_words=64, frames=1, pixel_bits=24,
+    design = SimpleNamespace(id="61626364", classes=10, size=32, lanes=16, latent_words=64, pixel_bits=24,
                              learning=SimpleNamespace(max_classes=16, host_bits=16))
     IDENTITY.compare(design)
     plain = SimpleNamespace(**{**vars(design), "learning": None})
@@ -171,7 +170,6 @@ def test_an_identity_is_compared_with_a_configuration():
             (dict(size=34), "says pixels a side 34, the design has 32"),
             (dict(version=4, pixel_bits=13), "says bits of a pixel 13, the design has 24"),
             (dict(latent_bytes=0), "says bytes of the latent 0, the design has 128"),
-            (dict(frames=2), "says images of a pass 2, the design has 1"),
             (dict(max_classes=12), "says most classes 12, the design has 16"),
             (dict(word_bytes=4), "says bytes of a word 4, the design has 2")):
         with pytest.raises(InputError) as error:
@@ -208,9 +206,8 @@ def test_the_rate_at_the_end_of_the_line():
     ahead = [protocol.end_to_end_rate(cycles + 4097, 4097, 48e6, 12e6, 32, 10, ahead=True) for cycles in (92_677, 1000)]
     assert ahead == [pytest.approx(48e6 / (29 * 40 + 3079 * 12 + 92_677)), pytest.approx(48e6 / (3079 * 40))]  # the line binds the second
     both = protocol.LOGITS | protocol.LATENT
-    sent = sum(len(encode(Opcode.CLASSIFY, bytes(3 * 4 ** 2), i)) for i in range(3))
-    back = sum(len(encode(0x91, payload)) for payload in (b"", b"", bytes(3 * protocol.classify_bytes(both, 5, 8))))
-    assert protocol.pass_bytes(4, 5, 3, both, 8) == (sent, back)
+    sent, back = len(encode(Opcode.CLASSIFY, bytes(3 * 4 ** 2))), len(encode(0x91, bytes(protocol.classify_bytes(both, 5, 8))))
+    assert protocol.pass_bytes(4, 5, both, 8) == (sent, back)
     assert protocol.pass_bytes(32, 10, pixel_bits=13) == (1671, 29)
     assert protocol.end_to_end_rate(996_958, 4097, 36e6, 1e6, 32, 10, pixel_bits=13) == pytest.approx(1 / (0.017 + 992_861 / 36e6))
-    assert protocol.end_to_end_rate(1000, 100, 1e6, 1e6, 4, 5, 3, both, 8) == pytest.approx(3 / ((sent + back) * 1e-5 + 900e-6))
+    assert protocol.end_to_end_rate(1000, 100, 1e6, 1e6, 4, 5, both, 8) == pytest.approx(1 / ((sent + back) * 1e-5 + 900e-6))

@@ -47,7 +47,6 @@ class Case:
     spare: int | None = None  # words of a bank beyond those of the features; None: weights in a memory
     ring: int = 1  # size of the ring, in largest tiles
     part: dict = field(default_factory=dict)
-    frames: int = 1
     blocks: int = 0  # an ECP5 with so many block RAMs, which does not hold all weights
     lines: int = 0  # of an SDRAM that the weights come from, instead of a flash
     double: bool = False  # the flash has twice the clock
@@ -57,9 +56,9 @@ CASES = {
     # The paper's structure, some weights resident, some in the place of maps that were read, a ring that holds one tile; on SPRAM.
     "stream": Case(strategies.vgg_network(1, width=1 / 16, size=16, latent=40, hidden=12).topology, (4, 16, 4), spare=60,
                    part={"technology": "ice40-spram", "encoder_bits": 4}),
-    # Late layers for three frames at once, with thresholds by start reads, partly filled words and a mixed ring.
-    "frames": Case(strategies.vgg_network(2, width=3 / 32, size=16, latent=40, hidden=12).topology, (4, 16, 4), thresholds=0.5, spare=150,
-                   ring=2, part={"technology": "ice40-spram", "encoder_bits": 2, "starts": ("read",)}, frames=3),
+    # Thresholds by start reads, with partly filled words, and a ring of two tiles, mixed.
+    "starts": Case(strategies.vgg_network(2, width=3 / 32, size=16, latent=40, hidden=12).topology, (4, 16, 4), thresholds=0.5, spare=150,
+                   ring=2, part={"technology": "ice40-spram", "encoder_bits": 2, "starts": ("read",)}),
     # Block RAM for the ring, and what is left of it for some weights beside the features; some in the place of maps that were read.
     "blocks": Case(strategies.vgg_network(3, width=1 / 4, size=16, latent=40, hidden=12).topology, (4, 16, 4), blocks=12),
     # The same weights from a flash at twice the clock, two bytes at a time; thresholds by start reads.
@@ -93,8 +92,8 @@ CASES = {
 }
 
 
-LATE = "stream", "frames", "blocks", "double", "sdram"
-QUICK = "frames", "double", "sdram"
+LATE = "stream", "starts", "blocks", "double", "sdram"
+QUICK = "starts", "double", "sdram"
 
 
 def part_of(case, network):
@@ -105,7 +104,7 @@ def part_of(case, network):
         return whole.target(**case.part)
     way = {"weights": ("sdram",), "sdram_lines": case.lines} if case.lines else {"weights": ("double" if case.double else "stream",)}
     large = whole.target(**way, ring_words=1 << 12, bank_words=1 << 14)
-    program = whole.plan(network, large, *case.shape, case.frames).program
+    program = whole.plan(network, large, *case.shape).program
     largest = max(step.tile_words for step in program.steps)
     ring = 1 << (largest * case.ring - 1).bit_length()
     return whole.target(**way, ring_words=ring, bank_words=program.used + case.spare, **case.part)
@@ -115,10 +114,10 @@ def part_of(case, network):
 def test_bits_and_cycles(name, tmp_path):
     case = CASES[name]
     network = strategies.on_engine(strategies.fill(case.topology, len(name), case.thresholds))
-    images = strategies.images(3, max(3, 2 * case.frames), case.topology.image_size)
-    design = whole.Design(network, part_of(case, network), case.shape, tmp_path, images, case.frames)
+    images = strategies.images(3, 3, case.topology.image_size)
+    design = whole.Design(network, part_of(case, network), case.shape, tmp_path, images)
     config = design.plan.config
-    assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name in ("frames", "double", "sdram_short"))
+    assert config.thresholds == (case.thresholds > 0) and config.start_reads == (name in ("starts", "double", "sdram_short"))
     shares = {transfer.resident for transfer in config.transfers if not transfer.after}
     assert (config.late_rows > 0) == (name in LATE)
     assert (config.beat_bits, config.burst) == ((case.lines, 8) if case.lines else (16 if case.double else 8, 1))
@@ -150,20 +149,19 @@ def test_passes_that_get_shorter_after_a_start(tmp_path):
 
 @pytest.mark.parametrize("seed", quick(range(8)))
 def test_the_cycles_of_random_designs_with_an_sdram(seed, tmp_path):
-    """Shapes, rings, resident and late rows, lines and frames at random; the weights come at the pace of an SDRAM."""
+    """Shapes, rings, resident and late rows and lines at random; the weights come at the pace of an SDRAM."""
     rng = np.random.default_rng(seed)
     shapes = (4, 16, 4), (4, 16, 8), (4, 16, 16), (4, 32, 8), (4, 32, 16), (8, 32, 16), (8, 16, 16)
     for _ in range(20):  # to a network that waits for its weights
-        frames = int(rng.choice([1, 1, 2]))
         width, latent = float(rng.choice([1 / 16, 1 / 8, 3 / 16])), int(rng.integers(20, 90))
         case = Case(
             strategies.vgg_network(1, width=width, size=16, latent=latent, hidden=12).topology, shapes[rng.integers(len(shapes))],
-            float(rng.choice([0, 0.5])), spare=int(rng.choice([0, 40, 200])), ring=int(rng.choice([1, 2])), frames=frames,
+            float(rng.choice([0, 0.5])), spare=int(rng.choice([0, 40, 200])), ring=int(rng.choice([1, 2])),
             part={"encoder_bits": 4, "starts": (str(rng.choice(["read", "word"])),)}, lines=int(rng.choice([16, 32])))
         network = strategies.on_engine(strategies.fill(case.topology, seed, case.thresholds))
         part = part_of(case, network)
-        if sum(layer.wait for layer in whole.plan(network, part, *case.shape, frames).frame.layers.values()):
-            whole.Design(network, part, case.shape, tmp_path, strategies.images(seed, 2 * frames, 16), frames).check_cycles()
+        if sum(layer.wait for layer in whole.plan(network, part, *case.shape).frame.layers.values()):
+            whole.Design(network, part, case.shape, tmp_path, strategies.images(seed, 2, 16)).check_cycles()
             return
     pytest.fail("20 networks wait for nothing")
 

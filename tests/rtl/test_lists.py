@@ -27,7 +27,7 @@ NETWORKS = {
         1, op.Bits8("input", (), 9, tuple(min(p + (p >> 7), 255) for p in range(256))), op.Conv("first", ("input",), 12, 5, padding=0),
         op.Conv("half", ("first",), 10, 3, 2), op.Flatten("flat", ("half",)), op.Flatten("pixels", ("input",)),
         op.Dense("wide", ("pixels",), 6), op.Concat("both", ("flat", "wide")), op.Dense("logits", ("both",), 3, 1, True)),
-    # Start reads, two frames a pass: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a
+    # Start reads: a threshold on grey, a pooled pooling, two maps pooled globally, thresholds on both, a part of a
     # vector twice.
     "pools": network(
         1, op.Binarize("input", (), 10, 100), op.Conv("first", ("input",), 20),
@@ -52,10 +52,9 @@ def test_bits_and_cycles(name, tmp_path):
     part = whole.target(encoder_bits=0, starts=("read",) if name in ("bytes", "pools") else ("word",))
     if name == "residual":
         part = replace(TARGETS["ecp5-25f"], weights=("stream",), blocks=22)
-    frames = 1
     if name == "pools":
-        part, frames = replace(part, weights=("stream",), bank_words=4096, ring_words=64), 2
-    design = whole.Design(net, part, shape, tmp_path, strategies.images(3, 2 + frames, net.topology.image_size), frames)
+        part = replace(part, weights=("stream",), bank_words=4096, ring_words=64)
+    design = whole.Design(net, part, shape, tmp_path, strategies.images(3, 3, net.topology.image_size))
     config = design.plan.config
     assert config.lists and config.start_reads == (name in ("bytes", "pools"))
     assert (config.quarters, config.shift, config.spreads) == (

@@ -41,7 +41,7 @@ def _status(data):
 
 def _result(data, flags, latent_bytes, most):
     def parse():
-        told, = protocol.Result.unpack(data, flags, None, latent_bytes, 1, most)
+        told = protocol.Result.unpack(data, flags, None, latent_bytes, most)
         return {"index": told.index, "logits": told.logits and list(told.logits), "latent": told.latent and told.latent.hex()}
     return {"data": data.hex(), "flags": flags, "latent_bytes": latent_bytes, "most": most, "fields": _fields(parse)}
 
@@ -77,7 +77,8 @@ def vectors():
         messages = [[[op, number, payload.hex()] for op, number, payload in decoder.feed(piece)] for piece in pieces]
         decoded.append({"limit": limit, "pieces": [piece.hex() for piece in pieces], "messages": messages})
     good = protocol.Identity(protocol.VERSION, b"\1\2\3\4", 10, 32, 64, 1, 16, 2, b"\5\6\7\x08").pack()
-    plain = protocol.Identity(protocol.VERSION, b"\1\2\3\4", 10, 32, 64, 3, 0, 0, bytes(4)).pack()
+    plain = protocol.Identity(protocol.VERSION, b"\1\2\3\4", 10, 32, 64, 1, 0, 0, bytes(4)).pack()
+    several = protocol.Identity(protocol.VERSION, b"\1\2\3\4", 10, 32, 64, 2, 0, 0, bytes(4)).pack()
     changed = [good[:at] + bytes([good[at] ^ 1 << rng.randrange(8)]) + good[at + 1:] for at in range(len(good))]
     status = protocol.Status(True, False, 513, 2, 96_774, True).pack()
     logits = b"".join(n.to_bytes(2, "little", signed=True) for n in (-5, 300, 300, -32768))
@@ -88,7 +89,7 @@ def vectors():
         "encode": [{"opcode": op, "payload": payload.hex(), "sequence": number, "message": protocol.encode(op, payload, number).hex()}
                    for op, payload, number in encoded],
         "decode": decoded,
-        "identity": [_identity(data) for data in (good, plain, good[:-1], b"", *changed)],
+        "identity": [_identity(data) for data in (good, plain, several, good[:-1], b"", *changed)],
         "status": [_status(data) for data in (status, status[:-1], *(bytes([flags]) + status[1:] for flags in (8, 16)), bytes(8))],
         "result": [_result(*one) for one in results]}
 

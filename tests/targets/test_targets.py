@@ -114,19 +114,11 @@ def test_a_design_that_learns_has_a_clock_of_its_own():
 def test_the_words_of_a_bank_are_those_that_the_blocks_hold():
     part = target("ecp5-25f")
     for shape in ((4, 16, 4), (4, 64, 16), (8, 32, 16)):
-        config = configure(network("0.5mb"), part, shape, 1, None, "stream")[0]
+        config = configure(network("0.5mb"), part, shape, None, "stream")[0]
         words = part.bank_words_beside(config)
         assert words >= config.feature_words
         assert sum(part.blocks_of(replace(config, feature_words=words)).values()) <= part.blocks
         assert sum(part.blocks_of(replace(config, feature_words=words + 512)).values()) > part.blocks
-
-
-def test_several_frames_a_pass_need_a_stream():
-    with pytest.raises(UsageError, match="^--frames 2: ecp5 has all weights on the chip, nothing is fetched; expected 1$"):
-        plan(network("0.5mb"), target("ecp5"), frames=2)
-    part = target("ecp5-25f")
-    one, two = (plan(network("1mb"), part, 4, 32, 16, frames) for frames in (1, 2))
-    assert two.config.frames == 2 and two.frame.total < 2 * one.frame.total
 
 
 def test_unknown_target():

@@ -117,10 +117,10 @@ export function identity(data) {
     latentBytes: view.getUint16(9, true), frames: data[11], maxClasses: view.getUint16(12, true), wordBytes: data[14],
     model: hex(data.subarray(15, 19))};
   const imageBytes = 3 * told.size ** 2, learns = told.maxClasses > 0;
-  const resultBytes = told.frames * (2 * Math.max(told.classes, told.maxClasses) + told.latentBytes + 2);
+  const resultBytes = 2 * Math.max(told.classes, told.maxClasses) + told.latentBytes + 2;
   const legal = [
     ["classes", told.classes, told.classes > 0 || learns], ["pixels a side", told.size, imageBytes > 0 && imageBytes <= LONGEST_PAYLOAD],
-    ["images of a pass", told.frames, learns ? told.frames === 1 : told.frames > 0],
+    ["images of a pass", told.frames, told.frames === 1],
     ["most classes", told.maxClasses, !learns || told.maxClasses >= told.classes],
     ["bytes of a word", told.wordBytes, learns ? WORD_SIZES.includes(told.wordBytes) : told.wordBytes === 0],
     ["bytes of a result", resultBytes, resultBytes <= LONGEST_PAYLOAD]];
