@@ -203,14 +203,13 @@ class Run:
             assert self.stall or expected is None or cycles == expected, f"{cycles} cycles, expected {expected}"
 
     def learn_cycles(self, latent, label):
-        """Have the twin learn; cycles of the chip where the plan tells them: no other rule, no counts halved."""
+        """Have the twin learn; cycles of the chip where the plan tells them: no prototype presentations, no counts halved."""
         learner, plan = self.learner, self.plan
         new, full, replays = label == learner.known, learner.buffer.used == plan.slots, plan.replays * bool(learner.buffer.used)
         updates, presented, pick = learner.updates, 0 if new else sum(learner.presented), learner.buffer.pick
         taken = pick.taken
         learner.learn(latent[None], [label])
-        usual = plan.rule in ("gumbel", "prototypes", "means") and plan.pick == "least" and not plan.weighted and not plan.prototype
-        if not usual or sum(learner.presented) != presented + 1 + replays:
+        if plan.prototype or sum(learner.presented) != presented + 1 + replays:
             return None
         return ASKED + plan.learn_cycles(
             learner.known, replays, learner.updates - updates, (pick.taken - taken) // plan.slot_bits, full, new)

@@ -52,15 +52,14 @@ def _case(latent, max_classes, slots, head=None, case=None, **config):
 
 
 CASES = {
-    "one": _case(32, 1, 1, counter_bits=1, temperature=4, seed=2, replays=2, pick="class"),
-    "full": _case(48, 9, 20, {"copies": 3}, {"shipped": 9, "boot": "words", "gaps": (7, 3, 5), "noise": 0.1}, rule="margin", margin=20,
-                  counter_bits=3, weighted=True, confidence=3, seed=5),
+    "one": _case(32, 1, 1, counter_bits=1, temperature=4, seed=2, replays=2),
+    "full": _case(48, 9, 20, {"copies": 3}, {"shipped": 9, "boot": "words", "gaps": (7, 3, 5), "noise": 0.1}, temperature=20,
+                  counter_bits=3, confidence=3, seed=5),
     "skip": _case(64, 13, 24, {"copies": 2, "hidden": 16, "groups": 2, "hidden_copies": 2}, {"shipped": 3, "gaps": (1, 1, 1)},
                   temperature=10, seed=11, confidence=1),
     "thinned": _case(64, 4, 12, case={"shipped": 1, "noise": 0.2}, thinning=1, temperature=10, seed=6),
-    "thinned_more": _case(32, 4, 6, case={"shape": (4, 32)}, counter_bits=4, thinning=3, temperature=10, seed=7),
-    "flip": _case(64, 5, 16, case={"shape": (8, 16)}, rule="flip", counter_bits=4, thinning=2, temperature=6, seed=4, pick="slot",
-                  weighted=True, prototype=5),
+    "wide": _case(32, 4, 6, case={"shape": (4, 32)}, counter_bits=4, thinning=0, temperature=10, seed=7),
+    "begun": _case(64, 5, 16, case={"shape": (8, 16)}, counter_bits=4, temperature=6, seed=4, prototype=5),
     "means": _case(64, 11, 1, {"copies": 2}, {"noise": 0.2, "gaps": (3, 1, 2)}, rule="means", counter_bits=3, replays=0,
                    thinning=0, seed=9),
     "prototypes": _case(32, 100, 1, case={"noise": 0.3, "steps": 320, "grows": 0.9}, rule="prototypes", counter_bits=4, replays=0,

@@ -22,12 +22,12 @@ CASES = {
     "spram": (topology(8, 3, conv(16), POOL, GAP, dense(64, name=LATENT)), whole.target(
         "ice40-spram", weights=("stream",), ring_words=64, bank_words=900, encoder_bits=2, starts=("read",)),
         LearnConfig(6, 10, temperature=5)),
-    # Tables that the learner writes from the memory of weights; a hidden layer, copies, every option of the rule that is not usual;
+    # Tables that the learner writes from the memory of weights; a hidden layer, copies, options of the rule that are not the default;
     # thresholds, and a fan-in of the classes for which there are no start reads.
     "memory": (topology(
         8, 2, conv(16), POOL, GAP, dense(32, name=LATENT), dense(16, name="hidden"), (op.Concat, {"inputs": (LATENT, "hidden")}),
         (op.Duplicate, {"times": 2})), whole.target(starts=("read",)), LearnConfig(
-            5, 7, counter_bits=5, temperature=8, thinning=1, replays=3, pick="class", weighted=True, prototype=2, confidence=1)),
+            5, 7, counter_bits=5, temperature=8, thinning=1, replays=3, prototype=2, confidence=1)),
     # Lists of reads: a stride, a shuffle, narrow groups, a hidden layer; tables in SPRAM.
     "lists": (topology(
         8, 3, conv(24, stride=2), (op.Shuffle, {"groups": 3}), conv(20, groups=4), GAP, dense(32, name=LATENT), dense(16, name="hidden"),

@@ -30,6 +30,12 @@ Learn = tuple[Any, Any]
 """(Head, LearnConfig) of `fbnn_hw.reference.learning`, which this room does not import."""
 
 
+ON_CHIP: dict[str, tuple[Any, ...]] = {
+    "rule": ("gumbel", "prototypes", "means"), "hidden_counter_bits": (0,), "margin": (0,), "pick": ("least",), "weighted": (False,),
+    "thinning": (0, 1)}
+"""Options of a `LearnConfig` of which the hardware has some values alone.  They stand in config.json, of which a design's id is made."""
+
+
 def planes(rule: str) -> int:
     """Binary rows of a class that a score reads."""
     return 4 if rule == "means" else 1
@@ -81,11 +87,10 @@ class LearnPlan:
             if bits % lanes:
                 raise FitError(f"--learn: the {name} has {bits} bits, expected a multiple of --lanes ({lanes}); use "
                                + (f"--lanes {math.gcd(bits, lanes)}" if bits % LEAST_LANES == 0 else f"a multiple of {LEAST_LANES}"))
-        if config.hidden_counter_bits:
-            raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, expected 0; on the chip the hidden layer stays as "
-                             "shipped")
-        if config.rule == "metaplastic":
-            raise UsageError("rule: found metaplastic, expected another one on the chip; only the reference has it")
+        for name, legal in ON_CHIP.items():
+            if (value := getattr(config, name)) not in legal:
+                raise UsageError(f"{name}: found {value}, expected {' or '.join(map(str, legal))} on the chip; only the reference has "
+                                 "others")
         if config.slots > MOST_EXEMPLARS:
             raise UsageError(f"slots: found {config.slots}, expected at most {MOST_EXEMPLARS} on the chip")
         common = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
@@ -174,7 +179,7 @@ class LearnPlan:
 
     @property
     def class_bits(self) -> int:
-        """Bits of a class number; a draw of a class takes as many random bits."""
+        """Bits of a class number."""
         return max(1, (self.max_classes - 1).bit_length())
 
     def mirror_row(self, label: int, i: int, plane: int = 0) -> tuple[int, int]:
@@ -210,11 +215,8 @@ class LearnPlan:
 
     @property
     def drawn_late(self) -> int:
-        """Mask bits of a word of counters that are drawn in the READ_LATENCY clocks in which the word is read.
-
-        0 where a mask bit takes several random bits.
-        """
-        return min(READ_LATENCY, self.per_word) if self.thinning <= 1 else 0
+        """Mask bits of a word of counters that are drawn in the READ_LATENCY clocks in which the word is read."""
+        return min(READ_LATENCY, self.per_word)
 
     @property
     def row_cycles(self) -> int:
@@ -226,7 +228,7 @@ class LearnPlan:
         """
         if not self.thinning:
             return self.fan_in_words * (1 + 2 * self.stored_bits + 1 + self.planes) + 2
-        word = 1 + READ_LATENCY + self.thinning * self.per_word - self.drawn_late
+        word = 1 + READ_LATENCY + self.per_word - self.drawn_late
         return self.fan_in_words * (self.stored_bits * word + 1 + self.planes) + 2
 
     @property
@@ -248,7 +250,7 @@ class LearnPlan:
         return self.pass_cycles + self.start_cycles + self.fan_in_words * self.stored_bits * (self.per_word - self.drawn_late)
 
     def learn_cycles(self, classes: int, replays: int, moved: int, draws: int, full: bool, new: bool = False) -> int:
-        """Clocks of learn(x, label), for the rules `gumbel` and `flip` with pick `least`, `prototypes`, `means`.
+        """Clocks of learn(x, label).
 
         classes: number of classes after the sample.  replays: samples that were replayed.  moved:
         presentations that moved counters.  draws: words that replays and the eviction drew.  full: the

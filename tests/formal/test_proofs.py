@@ -29,7 +29,6 @@ MUTATIONS = {
     "stable_encoder": ("ThermometerEncoder", "words.valid.eq(summed & ends)", "words.valid.eq(summed & ends & self.pixels.valid)"),
     "stable_encoder_multiplied": ("ThermometerEncoder", "passed.eq((added == 3) & (~summed | done))", "passed.eq(added == 3)"),
     "sign_update_4": ("SignUpdate", "& (h[-1] != up) if bits > 1", "& (h[-1] == up) if bits > 1"),
-    "sign_update_4_flip": ("SignUpdate", "(~moved[-1]).replicate(bits - 1)", "moved[-1].replicate(bits - 1)"),
     "argmax": ("Argmax", "larger = (score + rest)[-1]", "larger = (score + rest + 1)[self.width]"),
     "receiver": ("UartReceiver", "Cat(whole, shift).eq(Cat(shift, line))", "Cat(whole, shift).eq(Cat(shift, ~line))"),
     "transmitter": ("UartTransmitter", "count.eq(9)", "count.eq(8)"),

@@ -23,7 +23,6 @@ class Scan(IntEnum):
     FULLEST = 4  # best = the class with the most slots, `label` if it is among them
     ADD = 5  # counts[label] += 1
     REMOVE = 6  # counts[label] -= 1
-    MINIMUM = 7  # minimum = the least presented[c] of the classes in use
 
 
 class ClassTable(wiring.Component):
@@ -40,23 +39,17 @@ class ClassTable(wiring.Component):
         Width of a count.
     prototype : int
         Prototype presentations of a new class.
-    weighted : bool
-        Scan.MINIMUM exists.
 
     Members
     -------
     start : In(1), scan : In(Scan), label : In
         Begin a scan, not during one; `label` from `start` and `scan` from the clock after hold until `done`.
-    class_count : In(range(classes + 1))
-        Classes in use.
     done : Out(1)
-        Strobes after a scan.  best, minimum, starting and presented are then valid, and
-        hold until the next scan.
-    best : Out(range(classes)), minimum : Out(count_bits or 8, the wider)
+        Strobes after a scan.  best and starting are then valid, and hold
+        until the next scan.
+    best : Out(range(classes))
     starting : Out(1)
         After PRESENT: left[label] was not 0.
-    presented : Out(8)
-        After PRESENT: presented[label].
     host_index : In, counts : Out(count_bits), presented_left : Out(16)
         Entry `host_index`, a clock later, between scans; presented_left: presented, then left.
     host_write : In(2), data : In(16)
@@ -72,14 +65,13 @@ class ClassTable(wiring.Component):
     Two block RAMs.
     """
 
-    def __init__(self, classes, count_bits, prototype, weighted=False):
-        self.classes, self.count_bits, self.prototype, self.weighted = classes, count_bits, prototype, weighted
+    def __init__(self, classes, count_bits, prototype):
+        self.classes, self.count_bits, self.prototype = classes, count_bits, prototype
         index = range(max(2, classes))
         self.key_bits = max(count_bits, 8)
         super().__init__({
-            "start": In(1), "scan": In(Scan), "label": In(index), "class_count": In(range(classes + 1)), "done": Out(1), "best": Out(index),
-            "minimum": Out(self.key_bits), "starting": Out(1), "presented": Out(8), "host_index": In(index), "counts": Out(count_bits),
-            "presented_left": Out(16), "host_write": In(2), "data": In(16)})
+            "start": In(1), "scan": In(Scan), "label": In(index), "done": Out(1), "best": Out(index), "starting": Out(1),
+            "host_index": In(index), "counts": Out(count_bits), "presented_left": Out(16), "host_write": In(2), "data": In(16)})
 
     def elaborate(self, platform):
         m = Module()
@@ -124,10 +116,6 @@ class ClassTable(wiring.Component):
         fullest = scan == Scan.FULLEST
         key = Cat(~(at_label & fullest), Mux(fullest, ~(count | Const(0, self.key_bits)), presented))
         least = Signal(self.key_bits + 1)
-        skip = count == 0
-        if self.weighted:
-            skip = Mux(scan == Scan.MINIMUM, place >= self.class_count, skip)
-        m.d.comb += self.minimum.eq(least[1:])
         full = Signal()  # presented[label] has come to TOP
         last = place == self.classes - 1
         # A key that wins counts a clock later, when it is still there, for the comparison takes long.
@@ -140,12 +128,9 @@ class ClassTable(wiring.Component):
         with m.If(running):
             m.d.sync += second.eq(~second)
             with m.If(second):
-                m.d.sync += [place.eq(place + 1), wins.eq(~skip & (key < least))]
+                m.d.sync += [place.eq(place + 1), wins.eq((count != 0) & (key < least))]
                 with m.If(presents):
-                    m.d.sync += [
-                        self.presented.eq(more), full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
-                with m.Elif(at_label & halve):
-                    m.d.sync += self.presented.eq(more >> 1)
+                    m.d.sync += [full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
                 with m.If(last):
                     m.d.sync += place.eq(0)
                     with m.If(~halve & full | presents & (presented == TOP - 1)):

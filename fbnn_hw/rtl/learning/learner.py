@@ -22,7 +22,9 @@ from .sample import SampleMemory
 from .sign_update import SignUpdate
 
 NOISE_BITS = 8
-"""Bits of one draw of noise, and of the draw that accepts a replay."""
+"""Bits of one draw of noise."""
+
+
 def command_layout(plan):
     """Layout of a command; `label` holds every number up to max_classes."""
     return data.StructLayout({"command": 3, "label": range(plan.max_classes + 1), "count": 8})
@@ -110,7 +112,7 @@ class Learner(ReplayBuffer, wiring.Component):
         self.plan, self.score_bits, self.address_bits = plan, score_bits, address_bits
         self.act_latency, self.score_latency = act_latency, score_latency
         self.bank_bits = (plan.pixels - 1).bit_length()
-        self.noisy = plan.rule != "margin" and not plan.adds
+        self.noisy = not plan.adds
         label = range(max(2, plan.max_classes))
         members = {
             "command": In(stream.Signature(command_layout(plan))),
@@ -164,8 +166,8 @@ class Learner(ReplayBuffer, wiring.Component):
         s = SimpleNamespace()
         m.submodules.registers = s.registers = Registers(p.seed)
         m.submodules.sample = s.sample = SampleMemory(p.words, p.lanes, p.copies)
-        m.submodules.classes = s.classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype, p.weighted)
-        m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence, p.rule == "flip")
+        m.submodules.classes = s.classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype)
+        m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence)
         self._slot_labels(m, s)
         return s
 
@@ -188,15 +190,11 @@ class Learner(ReplayBuffer, wiring.Component):
         s.count = Signal(8)  # replays left
 
         # Random bits enter at the top.  They push a mark down, whose place tells how many have come.
-        s.longest = max(NOISE_BITS, p.slot_bits, p.class_bits, p.per_word)
+        s.longest = max(NOISE_BITS, p.slot_bits, p.per_word)
         s.draw = Signal(s.longest + 1)
-        s.word8, s.word_slot, s.word_class, s.kept = (s.draw[-n:] for n in (NOISE_BITS, p.slot_bits, p.class_bits, p.per_word))
+        s.word8, s.word_slot, s.kept = (s.draw[-n:] for n in (NOISE_BITS, p.slot_bits, p.per_word))
         s.push = unnamed()  # a bit comes in
         s.redraw = unnamed()  # begin a new draw
-        s.pushed = unnamed()  # the bit that comes in
-        if p.thinning:
-            s.thin = unnamed(range(p.thinning))  # random bits drawn so far for the next mask bit
-            s.all_ones = unnamed(init=1)  # all of them are 1
 
         # A row's address: a block's first row and a place in it.
         s.block = unnamed(self.address_bits)  # first row of the block
@@ -237,8 +235,6 @@ class Learner(ReplayBuffer, wiring.Component):
         s.score = unnamed(signed(self.score_bits))
         s.best = unnamed(signed(self._sum_bits))  # the largest score so far, with its noise
         s.candidate = unnamed(signed(self._sum_bits))  # the score of `place`, with its noise
-        if p.rule == "margin":
-            s.own = Signal(signed(self._sum_bits))  # the score of `label`
         s.fresh = Signal()  # nothing has been compared yet
         s.place_last = Signal()  # `place` is the last class
         s.larger = Signal()  # the candidate is larger than the largest one so far
@@ -259,12 +255,11 @@ class Learner(ReplayBuffer, wiring.Component):
     def _draws(self, m, s):
         """The register that collects drawn bits."""
         states, registers, host = s.states, s.registers, self.host.payload
-        picks = states.any("DRAW_SLOT", *["DRAW_CLASS"] * (self.plan.pick == "class"))
-        m.d.comb += [s.pushed.eq(registers.bit), registers.select.eq(_one_of(
-            (states.any("READ", "READ_WAIT"), Const(MASK_REGISTER, 2)), (picks, Const(PICK_REGISTER, 2)),
-            (states.ongoing("HOST_LOOK"), host.space - Space.NOISE)))]
+        m.d.comb += registers.select.eq(_one_of(
+            (states.any("READ", "READ_WAIT"), Const(MASK_REGISTER, 2)), (states.ongoing("DRAW_SLOT"), Const(PICK_REGISTER, 2)),
+            (states.ongoing("HOST_LOOK"), host.space - Space.NOISE)))
         with m.If(s.push):
-            m.d.sync += s.draw.eq(Cat(s.draw[1:], s.pushed))
+            m.d.sync += s.draw.eq(Cat(s.draw[1:], registers.bit))
         with m.If(s.redraw):
             m.d.sync += s.draw.eq(1 << s.longest)
 
@@ -351,9 +346,6 @@ class Learner(ReplayBuffer, wiring.Component):
             m.submodules.noise = s.noise = NoiseTable(p.temperature)
             m.d.comb += s.noise.index.eq(s.word8)
         m.d.comb += s.score.eq(self.scores.word_select(s.place[:self.bank_bits], self.score_bits))
-        s.contends = 1  # whether `place` may be the rival
-        if p.rule == "margin":
-            s.contends = s.classifies | (s.place != s.label)
         m.d.sync += [s.place_last.eq(s.place + 1 == self.class_count), s.larger.eq(s.fresh | (s.best - s.candidate)[-1])]
         m.d.comb += [self.logits.payload.value.eq(s.score << 1), self.logits.payload.last.eq(s.place_last), self.best.eq(s.rival)]
 
@@ -361,8 +353,7 @@ class Learner(ReplayBuffer, wiring.Component):
         """The inputs of the class table."""
         classes, host = s.classes, self.host.payload
         m.d.comb += [
-            classes.label.eq(s.label), classes.class_count.eq(self.class_count),
-            classes.host_index.eq(host.address), classes.data.eq(host.data)]
+            classes.label.eq(s.label), classes.host_index.eq(host.address), classes.data.eq(host.data)]
         m.d.comb += classes.start.eq(s.visiting & ~s.begun)
         m.d.sync += [s.begun.eq(s.visiting & ~classes.done), classes.scan.eq(s.scan)]
         s.first_steps = classes.starting if self.plan.prototype else Const(0)  # a prototype presentation
@@ -376,18 +367,6 @@ class Learner(ReplayBuffer, wiring.Component):
     def _take(self, m, s, register):
         """Draw the next bit of the state's register."""
         m.d.comb += [s.registers.shift[register].eq(1), s.push.eq(1)]
-
-    def _take_mask(self, m, s):
-        """Draw a bit of `kept`: a mask bit, which is 1 where `thinning` random bits in a row are 1."""
-        p = self.plan
-        if not p.thinning:
-            self._take(m, s, MASK_REGISTER)
-            return
-        m.d.comb += [s.registers.shift[MASK_REGISTER].eq(1), s.pushed.eq(s.all_ones & s.registers.bit)]
-        m.d.sync += [s.thin.eq(s.thin + 1), s.all_ones.eq(s.pushed)]
-        with m.If(s.starting | (s.thin == p.thinning - 1)):
-            m.d.comb += s.push.eq(1)
-            m.d.sync += [s.thin.eq(0), s.all_ones.eq(1)]
 
     def _visit(self, m, s, state, scan, then):
         """Make a state that scans the class table, then calls `then`."""
@@ -539,11 +518,8 @@ class Learner(ReplayBuffer, wiring.Component):
             m.d.comb += self.logits.valid.eq(s.classifies)
             with m.If(~s.classifies | self.logits.ready):
                 m.d.sync += s.place.eq(s.place + 1)
-                with m.If(s.contends & s.larger):
+                with m.If(s.larger):
                     m.d.sync += [s.fresh.eq(0), s.best.eq(s.candidate), s.rival.eq(s.place)]
-                if p.rule == "margin":
-                    with m.If(s.place == s.label):
-                        m.d.sync += s.own.eq(s.score << 1)
                 s.states.go("DRAW_NOISE")
                 with m.If(s.place_last):
                     s.states.go("PRESENTED")
@@ -553,43 +529,16 @@ class Learner(ReplayBuffer, wiring.Component):
                                 s.states.go("FORWARD")
 
     def _choose(self, m, s):
-        """The state after the scores, which decides whether counters move; with `weighted`, by a draw."""
-        p, classes = self.plan, s.classes
-
+        """The state after the scores, which decides whether counters move."""
         def presented():
             if self.plan.adds:
                 self._begin_move(m, s)
                 return
-            nothing = s.rival == s.label
-            if p.rule == "margin":
-                nothing = s.fresh | (s.own - s.best >= p.margin)
-            with m.If(nothing & ~s.first_steps):
+            with m.If((s.rival == s.label) & ~s.first_steps):
                 self._end_presentation(m, s)
             with m.Else():
                 self._begin_move(m, s)
-                if p.weighted:
-                    with m.If(~s.first_steps):
-                        s.states.go("MINIMUM")
         self._visit(m, s, "PRESENTED", Scan.PRESENT, presented)
-        if not p.weighted:
-            return
-        # Accept where u (presented + 1) / 256, rounded down, is at most the least presented.
-        share = Signal(9)
-
-        def minimum():
-            m.d.comb += s.redraw.eq(1)
-            m.d.sync += share.eq(0)
-            s.states.go("ACCEPT")
-        self._visit(m, s, "MINIMUM", Scan.MINIMUM, minimum)
-        with s.states.state("ACCEPT"):
-            with m.If(self._drawn(s, NOISE_BITS)):
-                m.d.comb += s.redraw.eq(1)
-                s.states.go("ROW")
-                with m.If(share > classes.minimum):
-                    self._end_presentation(m, s)
-            with m.Else():
-                self._take(m, s, NOISE_REGISTER)
-                m.d.sync += share.eq((share + Mux(s.registers.bit, classes.presented + 1, 0)) >> 1)
 
     def _move_counters(self, m, s):
         """States that move the counters of a class, one word of one bank at a time.
@@ -620,13 +569,13 @@ class Learner(ReplayBuffer, wiring.Component):
             s.states.go("READ")
         with s.states.state("READ"):
             with m.If(drawing):
-                self._take_mask(m, s)
+                self._take(m, s, MASK_REGISTER)
             with m.If(~drawing | Cat(self._drawn(s, bits) for bits in late).any()):
                 read()
         with s.states.state("READ_WAIT"):
             if p.drawn_late:
                 with m.If(drawing):
-                    self._take_mask(m, s)
+                    self._take(m, s, MASK_REGISTER)
             write()
             s.states.go("MOVE")
             with m.If(s.waits & ~rows.ready):

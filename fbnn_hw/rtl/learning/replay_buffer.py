@@ -37,8 +37,8 @@ class ReplayBuffer:
         s.label_read, s.label_write = label_read, label_write
 
     def _replay(self, m, s):
-        """The next replay: its class by `pick`, its slot by draws."""
-        p, classes = self.plan, s.classes
+        """The next replay: of the class presented least, its slot by draws."""
+        p = self.plan
         with s.states.state("NEXT"):
             m.d.comb += s.redraw.eq(1)
             m.d.sync += s.count.eq(s.count - 1)
@@ -48,23 +48,8 @@ class ReplayBuffer:
                     m.d.sync += [s.stores.eq(1), s.label.eq(s.request_label)]
                     s.states.go("LOAD")
             with m.Else():
-                s.states.go({"least": "LEAST", "class": "DRAW_CLASS", "slot": "DRAW_SLOT"}[p.pick])
-        if p.pick == "least":
-            self._visit(m, s, "LEAST", Scan.LEAST, lambda: self._class_chosen(m, s))
-        if p.pick == "class":
-            with s.states.state("DRAW_CLASS"):
-                m.d.comb += classes.host_index.eq(s.word_class)
-                with m.If(self._drawn(s, p.class_bits)):
-                    s.states.go("CHECK_CLASS")
-                with m.Else():
-                    self._take(m, s, PICK_REGISTER)
-            with s.states.state("CHECK_CLASS"):
-                m.d.comb += s.redraw.eq(1)
-                m.d.sync += s.label.eq(s.word_class)
-                s.states.go("DRAW_CLASS")
-                with m.If((s.word_class < self.class_count) & (classes.counts != 0)):
-                    s.states.go("DRAW_SLOT")
-        any_label = ~s.stores if p.pick == "slot" else 0
+                s.states.go("LEAST")
+        self._visit(m, s, "LEAST", Scan.LEAST, lambda: self._class_chosen(m, s))
         with s.states.state("DRAW_SLOT"):
             with m.If(self._drawn(s, p.slot_bits)):
                 s.states.go("LOOK_SLOT")
@@ -73,7 +58,7 @@ class ReplayBuffer:
         suits = Signal()  # the slot drawn holds an exemplar of the class
         with s.states.state("LOOK_SLOT"):
             m.d.sync += s.slot.eq(s.word_slot)
-            m.d.sync += suits.eq((s.word_slot < self.used) & ((s.label_read.data == s.label) | any_label))
+            m.d.sync += suits.eq((s.word_slot < self.used) & (s.label_read.data == s.label))
             s.states.go("CHECK_SLOT")
         with s.states.state("CHECK_SLOT"):
             m.d.comb += s.redraw.eq(1)

@@ -16,7 +16,6 @@ class SignUpdate(wiring.Component):
     | `start`     | -1; from h = 0 this makes the counters of a new row, 0 or -1            |
     | `shipped`   | as `start`; the counters then become s or -1 - s, in place of 0 or -1   |
 
-    Rule "flip": a counter that changes sign goes to the end of its new side, unless with `start`.
     Twin: `Learner._move` and `fbnn_hw.reference.learning.rules`.
 
     Parameters
@@ -27,8 +26,6 @@ class SignUpdate(wiring.Component):
         B, and the bits of a counter in the word; the upper ones are 0.
     confidence : int
         s of shipped weights.
-    flip : bool
-        The rule is "flip".
 
     Members
     -------
@@ -47,8 +44,8 @@ class SignUpdate(wiring.Component):
     docs/benchmarks.md has the cells of whole designs.
     """
 
-    def __init__(self, count, bits, stored, confidence=0, flip=False):
-        self.count, self.bits, self.stored, self.confidence, self.flip = count, bits, stored, confidence, flip
+    def __init__(self, count, bits, stored, confidence=0):
+        self.count, self.bits, self.stored, self.confidence = count, bits, stored, confidence
         super().__init__({
             "counters": In(count * stored), "values": In(count), "keep": In(count), "negative": In(1), "start": In(1), "shipped": In(1),
             "updated": Out(count * stored), "weights": Out(count)})
@@ -66,10 +63,6 @@ class SignUpdate(wiring.Component):
                 up.eq((self.values[n] ^ self.negative) & ~self.start),
                 # The sum does not wait for `at_end`.
                 moved.eq(Mux(at_end, h, h + Cat(self.keep[n], (self.keep[n] & ~up).replicate(bits - 1))))]
-            result = moved
-            if self.flip and bits > 1:
-                crossed = (h[-1] != moved[-1]) & ~self.start
-                result = Cat(Mux(crossed, (~moved[-1]).replicate(bits - 1), moved[:-1]), moved[-1])
-            value = result ^ (far * self.shipped if far else 0)
+            value = moved ^ (far * self.shipped if far else 0)
             m.d.comb += [self.updated.word_select(n, self.stored).eq(value[:bits]), self.weights[n].eq(~value[bits - 1])]
         return m
