@@ -43,7 +43,7 @@ DESIGNS = {
     "tiny, images as levels": ("tiny.pt", "icebreaker", ARRAY | {"input": "levels"}),
     "1mb": ("1mb.pt", "icesugar", ARRAY),
     "smallest, iCE40HX8K, larger array": (SMALLEST, "ice40hx8k-b-evn", ARRAY | {"outputs": 8}),
-    "3mb, two frames a pass": ("3mb.pt", "icebreaker", {"frames": 2}),
+    "1mb-t": ("1mb-t.pt", "icebreaker", {}),
 }
 """{name: (checkpoint, board, arguments of `fbnn_hw.generate`)}."""
 def built(model, name, arguments, folder):
