@@ -36,7 +36,8 @@ class Pads(Elaboratable):
 
     ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.  ahead: as `HostLink` has it.
 
-    The LED fault is lit until the PLL has locked.  It needs no clock, and a PLL that never locks has none that the link could run at.
+    The LED fault is lit until the PLL has locked, but for iCE40.  It needs no clock, and a PLL that never locks has none that the link
+    could run at.
     """
 
     def __init__(self, config, board, clock, baud, model, ahead=False):
@@ -113,7 +114,9 @@ class Pads(Elaboratable):
             m.d.start += settled.eq(settled + 1)
         m.submodules.core = core = self.core
         outputs = {"tx": core.tx}
-        for name, value in (("ready", core.ready), ("fault", core.fault | ~settled[-1])):
+        # iCE40: its netlists, of which there are records, stay as they are.
+        fault = core.fault if self.family == "ice40" else core.fault | ~settled[-1]
+        for name, value in (("ready", core.ready), ("fault", fault)):
             if name in self.ports:
                 outputs[name] = ~value if name in self.board.low else value
         outputs |= {f"drive{i}": Const(level) for i, level in enumerate(self.board.drive.values())}
