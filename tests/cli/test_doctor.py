@@ -88,7 +88,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(_doctor_board, "NODES", tmp_path / "nodes")
     monkeypatch.setattr(transport, "ports", list)
     monkeypatch.setattr(programmer, "WHEELS", {})
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setenv("PATH", str(tmp_path))  # a machine that has programmers has them in /bin, too
     return tmp_path
 
 
