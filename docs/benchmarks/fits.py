@@ -28,7 +28,7 @@ def fit(model, target):
     second = config.weights != target.weights[0]
     from_flash = f" at {target.clock_of(config) / 1e6:g} MHz from the flash" if second else ""
     return (f"{config.pixels} x {config.lanes} x {config.outputs}, {found.frame.total:,} cycles, "
-            f"{target.clock_of(config) * config.frames / found.frame.total:.0f} frames/s{from_flash}"), ""
+            f"{target.clock_of(config) / found.frame.total:.0f} frames/s{from_flash}"), ""
 
 
 def main():
