@@ -31,7 +31,8 @@ def test_there_are_pages():
     assert PAGES
 
 
-@pytest.mark.parametrize("path", [path for path in sorted(RESULTS.rglob("*.jsonl")) if path.name != "queue.jsonl"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in sorted(RESULTS.rglob("*.jsonl")) if path.name != "queue.jsonl"],
+                         ids=lambda path: path.name)
 def test_the_scores_of_a_run_follow_from_its_confusion_matrices(path):
     """Accuracies, averages and forgetting once more, by other means."""
     lines = path.read_text().splitlines()
