@@ -143,7 +143,7 @@ def execute(runs, folder, data_dir, jobs):
                     print(f"{time.strftime('%H:%M')} {name}: failed, see {folder / name}/log", flush=True)
     finally:
         for _, process in running.values():
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # Ctrl-C is ignored by what a shell started in the background
         for _, process in running.values():
             process.wait()
 
