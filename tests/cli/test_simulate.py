@@ -63,12 +63,12 @@ def test_cycles_are_the_estimate(design, answer):
     assert stalled["cycles"][0] > known["cycles"] and stalled["logits"] == found["logits"]
 
 
-@pytest.mark.parametrize("flags", quick([("--latent",), (), ("--stall",)], ("--latent",)))
+@pytest.mark.parametrize("flags", quick(["--latent", "", "--stall"], "--latent"))
 def test_late_moves_of_resident_rows(flags, answer, tmp_path):
     """The port is asked for words of the latent, or for the next image, while a resident row is still on its way."""
     assert main(["generate", "--model", "0.5mb", "--target", "ice40", "--out", str(tmp_path)]) == 0
     (folder,) = tmp_path.iterdir()
-    found = answer("simulate", folder, "--images", "4", *flags)
+    found = answer("simulate", folder, "--images", "4", *flags.split())
     right = answer("classify", "--data", "fixture", "--images", "4", "--model", "0.5mb", "--backend", "reference")
     assert found["logits"] == [image["logits"] for image in right["images"]]
     assert not found["differences"]
