@@ -6,7 +6,6 @@ reference can reach, or it is known to be in none of them.  Only a state in whic
 """
 
 import base64
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -111,7 +110,7 @@ class Kept:
 
     def mark(self) -> str:
         """SHA-256 of `file`, or ""."""
-        return hashlib.sha256(self.file.read_bytes()).hexdigest() if self.file.exists() else ""
+        return files.sha256_of(self.file) if self.file.exists() else ""
 
     def begin(self, change: Change) -> None:
         """Write down a change before it is made."""

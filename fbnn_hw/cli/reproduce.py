@@ -1,6 +1,5 @@
 """`fbnn-hw reproduce`: a table or figure of the paper, its values beside ours, and the runs behind them."""
 
-import hashlib
 import re
 import shlex
 from functools import cache, partial
@@ -289,4 +288,4 @@ def extractor(args):
     path = resolve(args.init, "--init")
     if not path.is_file():
         raise InputError(f"--init {args.init}: is no file, expected a checkpoint")
-    return hashlib.sha256(path.read_bytes()).hexdigest(), path
+    return files.sha256_of(path), path
