@@ -20,8 +20,9 @@ from .host.chip import ChipState
 from .host.client import Client
 from .host.taught import Taught, named
 from .host.transport import Serial
+from .machine.config import RGB_BITS
 from .progress import silent
-from .protocol import RGB_BITS, Result
+from .protocol import Result
 from .pupil import KEEP_S, Astray, Pupil, spare
 from .reference import encode
 

@@ -9,9 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from . import files
-from .compile.config import AcceleratorConfig
 from .errors import InputError, UsageError, is_name, nearest, show, whole
 from .ir import file as ir_file
+from .machine.config import AcceleratorConfig
 from .progress import silent
 from .protocol import DEFAULT_BAUD
 from .targets import TARGETS
@@ -51,7 +51,7 @@ class Design:
     folder : Path
     manifest, estimate, layout : dict
         Contents of manifest.json, estimate.json and layout.json.
-    config : compile.config.AcceleratorConfig
+    config : machine.config.AcceleratorConfig
         What the hardware is built from.
 
     Raises
@@ -115,11 +115,9 @@ class Design:
 
     def learner(self):
         """A new reference `Learner` in the state after reset.  Raises UsageError where the design does not learn."""
-        from .emit.output import learner_of
-
         if self.config.learning is None:
             raise UsageError(f"{self.folder}: this design does not learn, expected one made with fbnn-hw generate --learn")
-        return learner_of(self.network, self.config)
+        return self.config.learning.learner(self.network)
 
     def pixels(self, images) -> list[bytes]:
         """Images, uint8 RGB (N, 3, S, S), as the bytes that its accelerator takes at `pixels`.  Raises InputError for other arrays."""

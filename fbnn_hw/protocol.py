@@ -21,9 +21,10 @@ from functools import cache
 from hashlib import sha256
 from heapq import heappop, heappush
 from struct import Struct
-from typing import Protocol, Self
+from typing import Self
 
 from .errors import InputError
+from .machine.config import RGB_BITS, AcceleratorConfig, image_bytes
 
 VERSION = 3
 LEVELS_VERSION = 4
@@ -46,8 +47,6 @@ MODEL_BYTES = 4
 MARK_BYTES = 4
 """Bytes of the configuration's mark, which precedes the model's mark at the front of a flash image."""
 LONGEST_PAYLOAD = 0xFFFF
-RGB_BITS = 24
-"""Bits of a pixel, where images are sent as RGB bytes."""
 WORD_BYTES = (2, 4, 8, 16, 32, 64, 128)
 """Sizes that a word of a learner's memory may have."""
 
@@ -107,7 +106,6 @@ LOGITS = 1
 LATENT = 2
 REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
 COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.RESET)
-MOST_EXEMPLARS = 1 << 16
 LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + len(Space)))
 OPERAND_BYTES = 4
 LONGEST_POKE = 0xFF
@@ -300,45 +298,12 @@ def model_mark(ir_text: bytes) -> bytes:
     return sha256(ir_text).digest()[:MODEL_BYTES]
 
 
-def image_bytes(size: int, pixel_bits: int = RGB_BITS) -> int:
-    """Bytes of an image of size x size pixels on the link.  pixel_bits: of a pixel; pixels follow each other without a gap."""
-    return -(-size ** 2 * pixel_bits // 8)
-
-
 _IDENTITY = Struct("<B4sHHHBHB4s")
 """The fields of `Identity` but `pixel_bits`, in their order."""
 _IDENTITY_OF_LEVELS = Struct("<B4sHHHBHBB4s")
 """The same, with `pixel_bits` before the model mark."""
 IDENTITY_BYTES = _IDENTITY.size
 STATUS_BYTES = 8
-
-
-class LearningConfiguration(Protocol):
-    """The fields of a `LearnPlan` that an identity carries."""
-
-    @property
-    def max_classes(self) -> int: ...
-    @property
-    def host_bits(self) -> int: ...
-
-
-class Configuration(Protocol):
-    """The fields of an `AcceleratorConfig` that an identity carries.  The host does not import that class."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def classes(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def lanes(self) -> int: ...
-    @property
-    def latent_words(self) -> int: ...
-    @property
-    def pixel_bits(self) -> int: ...
-    @property
-    def learning(self) -> LearningConfiguration | None: ...
 
 
 @dataclass(frozen=True)
@@ -414,7 +379,7 @@ class Identity:
             if not legal:
                 raise InputError(f"the board's identity is damaged or a lie: {name}: {value}, expected {expected}")
 
-    def compare(self, config: Configuration, where: str = "the board") -> None:
+    def compare(self, config: AcceleratorConfig, where: str = "the board") -> None:
         """Compare with the identity of a board of this configuration.  The model mark is not compared, since it names the weights.
 
         Raises InputError, which names the first field that differs.  where: the board, in that message.

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from . import protocol
-from .compile import cycles, timing
 from .data.datasets import test_images
 from .errors import FbnnError, UsageError
+from .machine import cycles, timing
 from .progress import silent
 from .reference import inference
 

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from fbnn_hw.ir.ops import Binarize, Thermometer, level_bits
-from fbnn_hw.protocol import image_bytes
+from fbnn_hw.machine.config import image_bytes
 from fbnn_hw.reference import encode
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.thermometer import ThermometerEncoder

@@ -16,6 +16,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge, with
 from cocotb.utils import get_sim_time
 
 from fbnn_hw.host.chip import ChipState
+from fbnn_hw.machine.learner_memory import boot_rows
 from fbnn_hw.protocol import Command, Space
 from sim.learning import CASES
 
@@ -139,7 +140,7 @@ class Run:
         self.learner.reset()
         self.chip.port("stall").value = self.stall = stall
         if self.plan.boot == "rows":
-            rows = self.state.boot_rows()
+            rows = boot_rows(self.state.plan, self.state.learner)
             for at, row in enumerate(rows):
                 words = [row >> q * self.plan.lanes & (1 << self.plan.lanes) - 1 for q in range(self.plan.pixels)]
                 await Access(self.chip).poke(Space.BANKS, (self.plan.learn_base + at) * self.plan.pixels, words)

@@ -12,9 +12,8 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer, ValueChange, with_timeout
 
-from fbnn_hw.compile.config import AcceleratorConfig
-from fbnn_hw.emit.output import learner_of
 from fbnn_hw.ir import file as ir_file
+from fbnn_hw.machine.config import AcceleratorConfig
 from fbnn_hw.protocol import Command
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.accelerator import Accelerator
@@ -73,7 +72,7 @@ async def frames(dut):
     network = ir_file.loads(Path("network.json").read_text(), "network.json")
     given = np.load("frames.npz")
     latents = inference.layers(network, given["images"])["latent"].reshape(len(given["images"]), -1)
-    learner, chip = learner_of(network, config), Chip(dut, config)
+    learner, chip = config.learning.learner(network), Chip(dut, config)
     dut.images.value, dut.stall.value, dut.want_latent.value, dut.ask.value = len(latents), 1, 0, 0
     Clock(dut.clk, 10, "ns").start()
     dut.rst.value = 1

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from fbnn_hw.compile.config import AcceleratorConfig, Step, Transfer
+from fbnn_hw.machine.config import AcceleratorConfig
+from fbnn_hw.machine.step import Step
+from fbnn_hw.machine.transfers import Transfer
 from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.drain import Drain
 from fbnn_hw.rtl.loader import Loader

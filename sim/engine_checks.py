@@ -9,7 +9,7 @@ from itertools import chain, product
 
 import numpy as np
 
-from fbnn_hw.compile import timing
+from fbnn_hw.machine import timing
 from fbnn_hw.reference import encode
 from fbnn_hw.rtl.drain import Drain
 from fbnn_hw.rtl.sequencer import Widths, read_layout, step_layout

@@ -8,8 +8,8 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In
 
-from fbnn_hw.compile import timing
-from fbnn_hw.compile.learn_plan import LearnPlan
+from fbnn_hw.machine import timing
+from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.learning.learner import Learner as LearnerHardware

@@ -12,42 +12,43 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fbnn_hw"
 
 # Each part may import itself and these.
-BASE = {"errors", "bits", "protocol"}
-IR = BASE | {"ir"}
+IR = {"errors", "bits", "ir"}
+LINK = {"errors", "machine", "protocol", "host"}
 ALLOWED = {
     "__init__": set(),
     "__main__": {"cli"},
     "errors": set(),
     "bits": {"errors"},
     "files": {"errors"},
-    "protocol": {"errors", "bits"},
-    "ir": BASE,
     "outside": {"errors"},
     "progress": set(),
+    "ir": {"errors", "bits"},
     "checkpoints": {"errors", "ir"},
     "reference": IR,
-    "compile": IR | {"targets"},
-    "targets": {"errors", "outside"},
-    "rtl": IR | {"reference", "compile", "targets"},
-    "host": BASE | {"reference"},
-    "report": {"errors", "ir", "compile"},
+    "machine": IR | {"reference"},
+    "protocol": {"errors", "machine"},
+    "targets": {"errors", "outside", "machine"},
+    "compile": IR | {"machine", "targets", "protocol"},
+    "rtl": {"errors", "ir", "reference", "machine", "targets", "protocol"},
+    "host": {"errors", "machine", "protocol", "reference"},
+    "report": {"errors", "ir", "machine"},
     "fpga": {"errors", "files", "targets", "rtl"},
-    "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
-    "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
+    "emit": IR | {"files", "progress", "compile", "machine", "targets", "protocol", "rtl", "fpga", "reference", "report", "__init__"},
+    "design": IR | {"files", "progress", "compile", "machine", "targets", "protocol", "reference", "emit", "data"},
     "facts": {"errors", "design", "report", "targets"},
-    "selftest": IR | {"progress", "compile", "reference", "data"},
-    "lesson": IR | {"progress", "host", "reference", "data"},
-    "pupil": IR | {"files", "host", "reference"},
-    "board": IR | {"files", "progress", "design", "lesson", "host", "emit", "reference", "pupil"},
-    "studio": BASE | {"lesson", "data", "host", "design"},
+    "selftest": {"errors", "progress", "machine", "protocol", "reference", "data"},
+    "lesson": {"errors", "progress", "reference", "data"},
+    "pupil": {"errors", "files", "host", "reference"},
+    "board": IR | LINK | {"files", "progress", "design", "lesson", "emit", "reference", "pupil"},
+    "studio": {"errors", "lesson", "data", "host", "protocol", "design"},
     "foreign": IR | {"files"},
     "nn": IR | {"files", "foreign"},
     "data": {"errors", "files"},
     "train": IR | {"files", "outside", "progress", "nn", "data", "reference"},
     "predict": IR | {"progress", "reference", "nn"},
-    "cli": IR | {"files", "outside", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host",
-                 "report", "nn", "data", "train", "design", "board", "pupil", "facts", "lesson", "studio", "predict", "selftest",
-                 "__init__"},
+    "cli": IR | LINK | {"files", "outside", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit",
+                        "report", "nn", "data", "train", "design", "board", "pupil", "facts", "lesson", "studio", "predict", "selftest",
+                        "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}

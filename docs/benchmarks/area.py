@@ -21,8 +21,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from fbnn_hw.checkpoints import load
-from fbnn_hw.compile.learn_plan import ACT_LATENCY, LearnPlan
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.machine.learner import ACT_LATENCY, LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.accelerator import Accelerator
 from fbnn_hw.rtl.argmax import Argmax

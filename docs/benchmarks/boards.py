@@ -114,8 +114,8 @@ def regenerated(record, root):
 def unmarked(folder, record):
     """{name: text} for yosys of a generated folder on a record's board, at its clock and speed, with both marks zero."""
     from fbnn_hw import protocol
-    from fbnn_hw.compile.config import AcceleratorConfig
     from fbnn_hw.fpga import blocks, pads, plls
+    from fbnn_hw.machine.config import AcceleratorConfig
     from fbnn_hw.targets.boards import board
 
     config, place = AcceleratorConfig.from_json((folder / "config.json").read_text()), board(record["board"])

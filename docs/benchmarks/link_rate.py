@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from fbnn_hw import protocol
-from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.design import Design
 from fbnn_hw.emit import virtual
+from fbnn_hw.machine.config import AcceleratorConfig
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.uart import divider
 from fbnn_hw.targets.boards import board as find_board

@@ -1,6 +1,7 @@
-"""Writes the table of builds in README.md, from their records, and that of shipped checkpoints in docs/models.md, from the files.
+"""Writes tables of three pages: builds in README.md, from their records; shipped checkpoints in docs/models.md, from the files; the
+fields of a step in docs/architecture.md, from their definition.
 
-    python docs/benchmarks/readme.py            rewrites both pages
+    python docs/benchmarks/readme.py            rewrites the pages
     python docs/benchmarks/readme.py --check    exit code 1 if one is out of date
 """
 
@@ -15,6 +16,7 @@ import marked
 
 from fbnn_hw.checkpoints import FOLDER, shipped
 from fbnn_hw.ir.checkpoint import read
+from fbnn_hw.machine.step import FIELDS
 
 ROOT = Path(__file__).parents[2]
 RECORDS = Path(__file__).with_name("boards")
@@ -69,8 +71,19 @@ def hardware(record):
     return [*(hardware(before["training"]) if before else ()), record.get("hardware", "not recorded")]
 
 
+def step_fields():
+    """Lines of the table, one row a field of a step."""
+    rows = ["| word | bits | field | in Verilog | meaning |", f"|{'---|' * 5}"]
+    for field in sorted(FIELDS, key=lambda field: (field.word, field.bit)):
+        bits = "all" if field.bits == 16 else f"{field.bit} to {field.bit + field.bits - 1}" if field.bits > 1 else str(field.bit)
+        meaning = ("with lists: " if field.listed else "") + field.meaning + (", less one" if field.less else "")
+        rows.append(f"| {field.word} | {bits} | `{field.name}` | `{field.register}` | {meaning} |")
+    return rows
+
+
 TABLES = {ROOT / "README.md": ("<!-- builds: docs/benchmarks/readme.py -->", builds),
-          ROOT / "docs" / "models.md": ("<!-- checkpoints: docs/benchmarks/readme.py -->", table)}
+          ROOT / "docs" / "models.md": ("<!-- checkpoints: docs/benchmarks/readme.py -->", table),
+          ROOT / "docs" / "architecture.md": ("<!-- step: docs/benchmarks/readme.py -->", step_fields)}
 
 
 def main():

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from area import LUTS, _silence
 
-from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.fpga import blocks
 from fbnn_hw.fpga.toolchain import FLOWS, reading
+from fbnn_hw.machine.config import AcceleratorConfig
 from fbnn_hw.targets import TARGETS
 
 

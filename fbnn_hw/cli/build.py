@@ -92,9 +92,9 @@ def estimate_of(folder, board):
 def _inputs(args, board, folder):
     """(AcceleratorConfig, bitstream.Recipe, bytes for the flash or None) of --clock, --baud and a generated folder."""
     from .. import protocol
-    from ..compile.config import AcceleratorConfig
     from ..emit import virtual
     from ..fpga import bitstream, plls, toolchain
+    from ..machine.config import AcceleratorConfig
 
     config = AcceleratorConfig.from_json(_text(folder, "config.json"))
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))

@@ -3,7 +3,7 @@
 import shlex
 
 from ..errors import FbnnError, plural
-from ..protocol import image_bytes
+from ..machine.config import image_bytes
 from . import _common
 
 GROUP = "make"

@@ -5,8 +5,8 @@
 
 from dataclasses import dataclass
 
+from ..machine.config import AcceleratorConfig
 from ..targets import TARGETS, Target
-from .config import AcceleratorConfig
 
 
 @dataclass(frozen=True)

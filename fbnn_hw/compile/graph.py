@@ -13,8 +13,8 @@ import numpy as np
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from ..ir.ops import BYTE, Conv, Op
-from . import timing
-from .config import byte_words
+from ..machine import timing
+from ..machine.config import byte_words
 from .lower import Layer
 
 MOST_TERMS = 2 ** 21

@@ -18,9 +18,10 @@ import numpy as np
 
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
+from ..machine import starts
+from ..machine.config import byte_words
+from ..machine.step import FIELD_VALUES, READ_BITS, TILE_SLOTS, Step, moved_read, read_word, step_words
 from . import graph as graphs
-from . import starts
-from .config import FIELD, LIST_STEP_WORDS, READ_BITS, TILE_SLOTS, Step, byte_words, moved_read, read_word
 from .graph import CHANNEL, DOWN, POWER, RIGHT, TENSOR, Graph, Group
 from .layout import Stored, Tensor, allot, blocks, words_of
 
@@ -378,9 +379,9 @@ def steps(placed: Plan, network: Network, pixels: int, start_reads: bool = False
     if result:
         result[0] = replace(result[0], load=True)
         result[-1] = replace(result[-1], result=True)
-    if len(order) > FIELD:
-        raise FitError(f"model {network.topology.name}: lists of {len(order):,} reads are more than {FIELD:,}; use more --lanes or fewer "
-                       "groups")
+    if len(order) > FIELD_VALUES:
+        raise FitError(f"model {network.topology.name}: lists of {len(order):,} reads are more than {FIELD_VALUES:,}; use more --lanes "
+                       "or fewer groups")
     return result, order
 
 
@@ -427,7 +428,7 @@ def _steps_of(tiles, lists, placed, addresses):
     mixed = [lists[first:last] for first, last, alike in runs if not alike]
     together = {_joined(run, False) for run in mixed} - addresses.keys()
     single = {tile_list.reads for run in mixed for tile_list in run} - addresses.keys()
-    steps = sum(len(run) - 1 for run in mixed) * LIST_STEP_WORDS * 16
+    steps = sum(len(run) - 1 for run in mixed) * step_words(lists=True) * 16
     split = steps + sum(map(len, single)) * READ_BITS < sum(map(len, together)) * READ_BITS
     for first, last, alike in runs:
         if alike or not split:

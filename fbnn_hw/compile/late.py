@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from . import cycles
-from .config import MOST_STEPS, AcceleratorConfig, Transfer, residents_of
+from ..machine import cycles
+from ..machine.config import AcceleratorConfig
+from ..machine.transfers import MOST_STEPS, Transfer, residents_of
 from .schedule import Program
 
 Residents = Callable[[int], tuple[tuple[Transfer, ...], int]]

@@ -11,12 +11,15 @@ from typing import Any
 
 from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
-from ..protocol import LOGIT_BITS, MOST_EXEMPLARS
+from ..machine import cycles, starts, timing
+from ..machine.config import AcceleratorConfig, check_shape
+from ..machine.learner import MOST_EXEMPLARS, Learn, LearnPlan, planes
+from ..machine.step import FIELD_VALUES
+from ..machine.transfers import Transfer
+from ..protocol import LOGIT_BITS
 from ..targets import CHOSEN, WAYS, Target
-from . import cycles, irregular, late, schedule, starts, timing
+from . import irregular, late, schedule
 from .area import lut4
-from .config import FIELD, AcceleratorConfig, Transfer, check_shape
-from .learn_plan import Learn, LearnPlan, planes
 from .lower import owner
 
 DEFAULT_EXEMPLARS = 20
@@ -351,12 +354,12 @@ def configure(network: Network, target: Target, shape: Shape, learn: Learn | Non
     reads.  beside: the next image is loaded while the program runs.  Raises FitError if a memory is too small.
     """
     rows = planes(learn[1].rule) if learn else 1
-    program = schedule.build(network, *shape, bool(learn), min(FIELD, target.bank_words or FIELD),
+    program = schedule.build(network, *shape, bool(learn), min(FIELD_VALUES, target.bank_words or FIELD_VALUES),
                              start_reads and (not learn or _whole_starts(network, shape[1], rows)), beside)
     _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", rows)
     if weights == "sdram":
-        common |= {"beat_bits": target.sdram_lines, "burst": cycles.BURST}
+        common |= {"beat_bits": target.sdram_lines, "burst": timing.BURST}
     elif weights == "double":
         common["beat_bits"] = 16
     if timing.large(program.lanes) and not learn:
@@ -456,7 +459,7 @@ def _with_stream(common, topology, target, program, learn):
         head, settings = learn
         learning = learning_plan(program, part, head, settings, classes, "rows")
         tables, learned = learning.class_rows, learning.rows
-    free = min(FIELD, part.bank_words) - program.used - learned
+    free = min(FIELD_VALUES, part.bank_words) - program.used - learned
     transfers, rows = _residents(program, word_cycles, free)
     base = program.used + tables
     if learning:
@@ -529,13 +532,14 @@ def _bits_of_sums(network, ops):
         for threshold in (thresholds.min(), thresholds.max()):
             start = schedule.offset(fan_in, int(threshold))
             low, high = max(low, -start), max(high, fan_in + start)
-        if max(low, high) >= FIELD // 2:
-            raise FitError(f"layer {op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most {FIELD - 2:,} fit")
+        if max(low, high) >= FIELD_VALUES // 2:
+            raise FitError(f"layer {op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most "
+                           f"{FIELD_VALUES - 2:,} fit")
     return max(low.bit_length(), high.bit_length()) + 1
 
 
 def _check_words(topology, program, target, weights):
-    limit = min(FIELD, target.bank_words or FIELD)
+    limit = min(FIELD_VALUES, target.bank_words or FIELD_VALUES)
     if program.used > limit:
         sizes = {name: tensor.size for name, tensor in program.tensors.items()}
         name = max(sizes, key=sizes.__getitem__)
@@ -556,8 +560,8 @@ def _check_words(topology, program, target, weights):
             raise FitError(f"layer {op.name}: one tile needs {step.tile_words} weight words, {target.name} has room for "
                            f"{target.ring_words}; at most {fits:,} inputs to an output fit")
         largest = max(step.words, step.tiles, step.tile_words)
-        if largest >= FIELD:
-            raise FitError(f"layer {op.name}: a program field needs the value {largest:,}, at most {FIELD - 1:,}; use more --lanes "
+        if largest >= FIELD_VALUES:
+            raise FitError(f"layer {op.name}: a program field needs the value {largest:,}, at most {FIELD_VALUES - 1:,}; use more --lanes "
                            "or a smaller network")
 
 

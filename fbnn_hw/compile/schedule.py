@@ -7,8 +7,9 @@ import numpy as np
 
 from .. import bits
 from ..ir.network import LATENT, Network, Topology
-from . import irregular, starts
-from .config import Step
+from ..machine import starts
+from ..machine.step import Step
+from . import irregular
 from .layout import Tensor, channel_array, place
 from .lower import Irregular, Layer
 

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from ..compile.config import AcceleratorConfig
 from ..errors import ToolError, UsageError
 from ..files import Stamp
 from ..fpga import blocks, toolchain
+from ..machine.config import AcceleratorConfig
 from ..targets import target as find_target
 
 BENCH = Path(__file__).parent / "bench"

@@ -5,7 +5,6 @@ import json
 import shutil
 import tempfile
 from contextlib import nullcontext, suppress
-from dataclasses import fields
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -13,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__, protocol
-from ..compile import area, cycles
+from ..compile import area
 from ..errors import InputError
-from ..host.chip import ChipState
 from ..ir import file as ir_file
+from ..machine import cycles
+from ..machine.learner_memory import boot_rows
 from ..reference import encode, inference
-from ..reference.learning import LearnConfig, Learner
 from ..report.diagram import diagram
 from ..rtl.verilog import to_verilog
 from ..targets.bridges import bit_clocks
@@ -33,12 +32,6 @@ They hold what a board of the design was taught, and builds, which record their 
 """
 MAX_IMAGES = 64
 """Images that one run of the test bench can hold."""
-
-
-def learner_of(network, config):
-    """The reference `Learner` of a design that learns."""
-    options = {f.name: getattr(config.learning, f.name) for f in fields(LearnConfig) if hasattr(config.learning, f.name)}
-    return Learner.of(network, LearnConfig(**options))
 
 
 def split_memory(plan):
@@ -201,12 +194,12 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
     if config.weights == "stream":
         tables = ()
         if config.learning:
-            tables = ChipState(config.learning, learner_of(network, config), None, None).boot_rows()
+            tables = boot_rows(config.learning, config.learning.learner(network))
         boot_image, frame_image = weights.split(network, plan.program, config, tables)
         files["weights.bin"] = boot_image + frame_image
         files["weights.hex"] = weights.bytes_hex(boot_image + frame_image)
     else:
-        shipped = learner_of(network, config).shipped if config.learning else None
+        shipped = config.learning.learner(network).shipped if config.learning else None
         files["weights.hex"] = weights.memory(network, plan.program, shipped)
     places = layout(plan)
     figures = estimate(plan, target)

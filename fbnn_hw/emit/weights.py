@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..compile import schedule
-from ..compile.config import residents_of
+from ..machine.transfers import residents_of
 
 
 def split(network, program, config, tables=()):

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from .. import protocol
 from ..errors import InputError, show
+from ..machine.config import RGB_BITS
+from ..machine.learner import MOST_EXEMPLARS
 from ..protocol import Fault, Opcode
 
 RETRIES = 3
@@ -244,7 +246,7 @@ class Client:
         """(identity, LOGITS and LATENT as asked for) of a request for an image."""
         identity = self.identity or self.identify()
         if len(image) != identity.image_bytes:
-            kind = "RGB" if identity.pixel_bits == protocol.RGB_BITS else f"levels of {identity.pixel_bits} bits a pixel"
+            kind = "RGB" if identity.pixel_bits == RGB_BITS else f"levels of {identity.pixel_bits} bits a pixel"
             raise InputError(f"{self.name}: the image has {len(image)} bytes, expected {identity.image_bytes} "
                              f"({identity.size} x {identity.size} pixels, {kind})")
         if latent and not identity.latent_bytes:
@@ -284,9 +286,9 @@ class Client:
         """Ask the learner for (classes known, exemplars, whether it is frozen)."""
         most = self._learns().max_classes
         classes, exemplars, frozen = self.peek(protocol.Space.SCALARS, 0, 3)
-        if classes > most or exemplars > protocol.MOST_EXEMPLARS or frozen > 1:
+        if classes > most or exemplars > MOST_EXEMPLARS or frozen > 1:
             raise InputError(f"{self.name}: knows {show(classes)} classes and {show(exemplars)} exemplars, frozen {show(frozen)}, "
-                             f"expected at most {most}, {protocol.MOST_EXEMPLARS} and 1")
+                             f"expected at most {most}, {MOST_EXEMPLARS} and 1")
         return classes, exemplars, bool(frozen)
 
     def peek(self, space: int, address: int, count: int) -> list[int]:

@@ -1,7 +1,7 @@
 """The block diagram of a generated accelerator, with the true widths, sizes and cycles, as SVG."""
 
-from ..compile import timing
 from ..errors import plural
+from ..machine import timing
 from .svg import Canvas, number
 
 WIDTH = 960
@@ -20,7 +20,7 @@ SHOWN = 20
 def diagram(config, frame, used):
     """Return the diagram of an accelerator as SVG text.
 
-    config: compile.config.AcceleratorConfig.  frame: compile.cycles.PassCycles of any pass but the first.  used: words of a bank that
+    config: machine.config.AcceleratorConfig.  frame: machine.cycles.PassCycles of any pass but the first.  used: words of a bank that
     feature maps take.
     """
     canvas = _Diagram()

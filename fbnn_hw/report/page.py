@@ -6,7 +6,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..compile.cycles import BOUNDS
+from ..machine.cycles import BOUNDS
 from . import figures
 from .design import layers, lifetimes, memories, peak, roofs
 

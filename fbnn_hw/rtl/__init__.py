@@ -9,5 +9,5 @@ parameters, members, timing and resources.
     count = XnorPopcount.compute(act=0b1100, weight=0b1010, width=4)      # 2: the twin
     verilog = convert(XnorPopcount(width=4, registers=1), "popcount")     # the same as hardware
 
-`accelerator.Accelerator` is the whole of it, made from a `compile.config.AcceleratorConfig` alone.
+`accelerator.Accelerator` is the whole of it, made from a `machine.config.AcceleratorConfig` alone.
 """

@@ -9,8 +9,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..compile import timing
-from ..compile.learn_plan import ACT_LATENCY, score_latency
+from ..machine import timing
+from ..machine.learner import ACT_LATENCY, score_latency
 from ..protocol import Command
 from .argmax import Argmax
 from .array import MacArray
@@ -72,7 +72,7 @@ class Accelerator(wiring.Component):
 
     Timing
     ------
-    `fbnn_hw.compile.cycles`, exactly, while nobody stalls.
+    `fbnn_hw.machine.cycles`, exactly, while nobody stalls.
 
     Resources
     ---------

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..compile.config import byte_planes, byte_words
+from ..machine.config import byte_planes, byte_words
 from .signals import unnamed
 
 BYTE_BITS = 8
@@ -15,7 +15,7 @@ class BitPlanes(wiring.Component):
     """The bits of the bytes table[R], table[G], table[B] of a pixel, in words.
 
     A word holds some neighbouring bits of each byte of a pixel, and of those that came right before
-    it.  A bit of twice the value stands in twice as many lanes (`fbnn_hw.compile.config.byte_words`).
+    it.  A bit of twice the value stands in twice as many lanes (`fbnn_hw.machine.config.byte_words`).
 
     Twin: `fbnn_hw.reference.encode.first_map` of `fbnn_hw.ir.ops.Bits8`.
 

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .. import protocol
-from ..compile import cycles
+from ..machine import cycles
 from .accelerator import LEARNER_PORTS
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from .. import protocol
 from ..errors import UsageError
+from ..machine.config import RGB_BITS
 from ..protocol import Fault, Opcode
 from .ahead import ReadAhead
 from .learning.learner import command_layout, host_layout
@@ -107,7 +108,7 @@ class HostLink(wiring.Component):
     """
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None,
-                 address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=protocol.RGB_BITS):
+                 address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=RGB_BITS):
         if score_bits > protocol.LOGIT_BITS:
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
         if lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
@@ -147,7 +148,7 @@ class HostLink(wiring.Component):
     def identity(self):
         """`protocol.Identity`; the model is zeros where only the flash names it."""
         learner = (self.plan.max_classes, len(self.host_reply) // 8) if self.plan else (0, 0)
-        version = protocol.VERSION if self.pixel_bits == protocol.RGB_BITS else protocol.LEVELS_VERSION
+        version = protocol.VERSION if self.pixel_bits == RGB_BITS else protocol.LEVELS_VERSION
         return protocol.Identity(version, self.mark, self.classes, self.size, self.latent_bytes, protocol.FRAMES, *learner,
                                  self.model_mark or bytes(protocol.MODEL_BYTES), self.pixel_bits)
 

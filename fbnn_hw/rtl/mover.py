@@ -8,8 +8,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..compile import timing
-from ..compile.config import LATE_BIT
+from ..machine import timing
+from ..machine.transfers import LATE_BIT
 from .sequencer import Widths, bits_for
 from .signals import unnamed
 from .states import OneHot
@@ -27,7 +27,7 @@ class WeightMover(wiring.Component):
     With late rows, resident rows are read from the last one down, and the late rows below them after
     that.  A transfer for late rows writes rows of the stream there, once so many steps have begun.
 
-    Twin: `fbnn_hw.compile.cycles`.
+    Twin: `fbnn_hw.machine.cycles`.
 
     Parameters
     ----------

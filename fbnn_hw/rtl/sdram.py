@@ -8,8 +8,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..compile.cycles import BURST
 from ..errors import UsageError
+from ..machine.timing import BURST
 from .signals import unnamed
 
 NOP, ACTIVE, READ, WRITE, PRECHARGE, REFRESH, MODE = 0b111, 0b011, 0b101, 0b100, 0b010, 0b001, 0b000
@@ -202,7 +202,7 @@ class SdramReader(wiring.Component):
     Timing
     ------
     A beat is on offer in the cycle after the one before it was taken, but for a pause of a cycle after
-    each BURST (8) beats: that is the pace of `compile.cycles`, and nothing else delays a beat.  So a
+    each BURST (8) beats: that is the pace of `machine.cycles`, and nothing else delays a beat.  So a
     buffer of `Timing.depth` beats stands between, which is full, but for one place, when the first beat
     is on offer.
 

@@ -11,8 +11,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..compile import timing
-from ..compile.config import READ_FIELDS
+from ..machine import timing
+from ..machine.step import READ_FIELDS, step_fields
 from .signals import unnamed
 from .states import OneHot
 
@@ -52,13 +52,8 @@ EDGE = data.StructLayout({"inside": 1, "last": 1})
 def step_layout(config):
     """The fields of the current step."""
     w = Widths(config)
-    lists = {"rewind": 1, "first_pixel": 1, "odd_height": 1, "order": w.order, "plane": w.address, "source_rows": w.source_rows,
-             "source_columns": w.source_columns, "valid_columns": w.column, "spread": 1, "ones": 1}
     return data.StructLayout({
-        "lgap": 1, "pool": 1, "vector": 1, "logits": 1, "window": 1, "gap": 1, "depthwise": 1, "bias": 1, "repeat": w.repeat,
-        "source": w.address, "step": w.address, "advance": w.address, "row": w.address, "words": w.words, "columns": w.columns,
-        "rows": w.rows, "target": w.address, "target_advance": w.address, "target_row": w.address, "tiles": w.tiles,
-        "slot": w.slots, "valid": w.valid, "tile_words": w.tile_words, **(lists if config.lists else {})})
+        field.register: getattr(w, field.width) if isinstance(field.width, str) else field.width for field in step_fields(config.lists)})
 
 
 def read_layout(config):
@@ -142,7 +137,7 @@ class Sequencer(wiring.Component):
 
     Timing
     ------
-    `fbnn_hw.compile.cycles`, exactly.
+    `fbnn_hw.machine.cycles`, exactly.
 
     Resources
     ---------
@@ -410,22 +405,13 @@ class Sequencer(wiring.Component):
             s.flags = flags
         # Bits that no step sets are constants, so that synthesis removes what follows from them.
         used = [reduce(or_, words) for words in zip(*(one.encode(config.lists) for one in config.program))]
-        flags = s.flags & used[0]
-        with m.If(s.arrived[0]):
-            m.d.sync += [
-                step.lgap.eq(flags[0]), step.pool.eq(flags[1]), step.vector.eq(flags[2]), step.logits.eq(flags[3] & self.scores),
-                step.window.eq(flags[4]), step.gap.eq(flags[5]), step.depthwise.eq(flags[6]), step.bias.eq(flags[7]),
-                step.repeat.eq(flags[8:11])]
-            if config.lists:
-                m.d.sync += [step.rewind.eq(flags[12]), step.first_pixel.eq(flags[13]), step.odd_height.eq(flags[14]),
-                             step.spread.eq(flags[8]), step.ones.eq(flags[9])]
-        names = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
-                 "valid", "tile_words")
-        if config.lists:
-            names += "order", "plane", "source_rows", "source_columns", "valid_columns"
-        for number, name in enumerate(names, start=1):
+        for number, bits in enumerate(used):
+            word = s.flags & bits
             with m.If(s.arrived[number]):
-                m.d.sync += step[name].eq(s.flags & used[number])
+                for field in step_fields(config.lists):
+                    if field.word == number:
+                        value = word[field.bit:field.bit + field.bits] if field.bits < 16 else word
+                        m.d.sync += step[field.register].eq(value & self.scores if field.name == "logits" else value)
 
     def _fetch(self, m, s):
         """States that read a step from the program."""

@@ -10,7 +10,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..compile import timing
+from ..machine import timing
 from .copies import copy_of
 from .sequencer import EDGE, Widths
 from .signals import unnamed

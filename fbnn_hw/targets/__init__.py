@@ -1,57 +1,17 @@
 """Parts: their LUTs, memories and clocks.  One table; a line per part, its datasheet cited."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import FitError, UsageError, nearest, show
+from ..machine.config import AcceleratorConfig
 from .bridges import BRIDGES
 
 Shape = tuple[int, int, int]
 """(pixels, lanes, outputs) of the engine."""
-
-
-class Configuration(Protocol):
-    """The fields of a `compile.config.AcceleratorConfig` that a target reads."""
-
-    @property
-    def pixels(self) -> int: ...
-    @property
-    def lanes(self) -> int: ...
-    @property
-    def outputs(self) -> int: ...
-    @property
-    def weights(self) -> str: ...
-    @property
-    def sdram(self) -> bool: ...
-    @property
-    def way(self) -> str: ...
-    @property
-    def weight_words(self) -> int: ...
-    @property
-    def feature_words(self) -> int: ...
-    @property
-    def word_bits(self) -> int: ...
-    @property
-    def row_bits(self) -> int: ...
-    @property
-    def rows_per_word(self) -> int: ...
-    @property
-    def learning(self) -> Any: ...
-    @property
-    def byte_memories(self) -> int: ...
-    @property
-    def order(self) -> Sequence[int]: ...
-    @property
-    def read_bits(self) -> int: ...
-    @property
-    def start_bits(self) -> int: ...
-    @property
-    def memory_registers(self) -> int: ...
-    def program_words(self) -> Sequence[int]: ...
-    def transfer_words(self) -> Sequence[int]: ...
 
 
 WAYS = {"memory": "chip", "stream": "flash", "double": "flash-2x", "sdram": "sdram"}
@@ -112,9 +72,9 @@ class Target:
     sdram_hz: int = 0  # clock of a design with its weights in an SDRAM, if faster
     sdram_lut4: int = 0  # LUTs for the accelerator of such a design, if fewer: a larger one was not routed at that clock, or did not fit
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
-    memory_registers: int = 0  # of the memories of a large array (compile.timing), where a block RAM's own delay binds its clock
+    memory_registers: int = 0  # of the memories of a large array (machine.timing), where a block RAM's own delay binds its clock
     learn_hz: int | None = None  # clock of a design that learns, if slower
-    starts: tuple[str, ...] = ("word",)  # ways to start values (compile.starts): "read", where their choice takes LUTs, and "word"
+    starts: tuple[str, ...] = ("word",)  # ways to start values (machine.starts): "read", where their choice takes LUTs, and "word"
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
     replay_lut4: int = 0  # LUTs less for a design that learns by replay, which has more of those
     bridge: str = "FT2232H"  # name in bridges.BRIDGES: the fastest one on its boards in boards/, if there are any
@@ -124,7 +84,7 @@ class Target:
         """Name of the family: its parts have the same kind of LUTs, carry chains and memories."""
         return self.name.split("-")[0]
 
-    def clock_of(self, config: Configuration) -> int:
+    def clock_of(self, config: AcceleratorConfig) -> int:
         """Clock in Hz by which frames/s of a design are stated where no other clock is asked for."""
         hz = (config.learning and self.learn_hz) or self.clock_hz
         if config.sdram:
@@ -137,9 +97,9 @@ class Target:
         """Bits a second of the link on the fastest of its boards.  clock_hz: of the design.  sleeps: whether it does."""
         return BRIDGES[self.bridge].best(clock_hz, sleeps)
 
-    def lut4_of(self, config: Configuration) -> int | None:
+    def lut4_of(self, config: AcceleratorConfig) -> int | None:
         """LUTs that an accelerator may have; None: no limit."""
-        replay = bool(config.learning) and not config.learning.adds
+        replay = config.learning is not None and not config.learning.adds
         if config.sdram and self.sdram_lut4:
             return self.sdram_lut4
         return self.lut4 + self.lists_lut4 * bool(config.order) - self.replay_lut4 * replay if self.lut4 else None
@@ -181,7 +141,7 @@ class Target:
                 best, cost = (blocks * count, rows), spent
         return best
 
-    def rows_of(self, config: Configuration) -> dict[str, list[tuple[int, int]]]:
+    def rows_of(self, config: AcceleratorConfig) -> dict[str, list[tuple[int, int]]]:
         """{"weights", "bank": (words, bits) of the block RAMs of each row} of the memories that the build makes itself (`fpga.blocks`).
 
         Rows are counted from address 0 on.  There are as few as there are block RAMs for, since each takes a multiplexer, and of those
@@ -210,11 +170,11 @@ class Target:
         shapes = ((depth, width) for depth, width, *_ in self._block_shapes() if width <= 18 and used_bits(width, granularity))
         return list(_fewest_rows(tuple(shapes), words, bits, granularity, most))
 
-    def _bank(self, config: Configuration, words: int) -> tuple[int, int]:
+    def _bank(self, config: AcceleratorConfig, words: int) -> tuple[int, int]:
         """`_stack` of one bank of `words` words for features."""
         return self._stack(words, config.lanes, config.lanes // config.outputs)
 
-    def stacked_bits(self, config: Configuration) -> int:
+    def stacked_bits(self, config: AcceleratorConfig) -> int:
         """Bits that multiplexers choose among because block RAMs are stacked.
 
         A memory that is deeper than a block RAM has several rows of them.  Each row above the first counts
@@ -229,7 +189,7 @@ class Target:
             bits += config.word_bits * (rows.get("weights", self._stack(config.weight_words, config.word_bits)[1]) - 1)
         return bits
 
-    def bank_words_beside(self, config: Configuration) -> int:
+    def bank_words_beside(self, config: AcceleratorConfig) -> int:
         """Words that a bank can have beside the other memories of a configuration; 0 where they leave no room."""
         assert self.blocks is not None
         counts = self._blocks_beside(config)
@@ -241,7 +201,7 @@ class Target:
             return max((words for words in sizes if self._rows(words, config.lanes, config.outputs, blocks)), default=0)
         return max((words for words in sizes if self._bank(config, words)[0] <= blocks), default=0)
 
-    def blocks_of(self, config: Configuration) -> dict[str, int]:
+    def blocks_of(self, config: AcceleratorConfig) -> dict[str, int]:
         """{memory: block RAMs} of an accelerator; {} where the part has no such limit."""
         counts, rows = self._blocks_beside(config), self.rows_of(config)
         if "bank" in rows:
@@ -251,7 +211,7 @@ class Target:
             counts["weights"] = blocks_in(rows["weights"], config.word_bits) if "weights" in rows else yosys
         return counts
 
-    def _blocks_beside(self, config: Configuration) -> dict[str, int]:
+    def _blocks_beside(self, config: AcceleratorConfig) -> dict[str, int]:
         """`blocks_of` without a weight memory, as yosys makes them."""
         if self.blocks is None:
             return {}
@@ -274,7 +234,7 @@ class Target:
                 (learning.max_classes, 16), (learning.slots, learning.class_bits)))
         return counts
 
-    def check(self, config: Configuration) -> None:
+    def check(self, config: AcceleratorConfig) -> None:
         """Raises FitError if the block RAMs of a configuration are more than the part has."""
         counts = self.blocks_of(config)
         need = sum(counts.values())

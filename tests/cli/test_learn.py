@@ -8,16 +8,16 @@ import pytest
 from PIL import Image
 
 from fbnn_hw import Board, files
-from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
 from fbnn_hw.design import Design
-from fbnn_hw.emit import output, virtual
+from fbnn_hw.emit import virtual
 from fbnn_hw.errors import InputError
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.taught import HEAD, Taught
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.machine.config import AcceleratorConfig
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.protocol import Opcode, encode
 from fbnn_hw.reference import inference
@@ -59,7 +59,7 @@ class Lesson:
 
     def __init__(self, client, folder, network):
         config = AcceleratorConfig.from_json((folder / "config.json").read_text())
-        self.client, self.network, self.twin = client, network, output.learner_of(network, config)
+        self.client, self.network, self.twin = client, network, config.learning.learner(network)
         client.identify().compare(config)
         self.state = ChipState(config.learning, self.twin, client.peek, client.poke)
 
@@ -278,7 +278,7 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     np.save(tmp_path / "cats.npy", strategies.images(1, 2, 8))
     result = answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)
 
-    twin = output.learner_of(network, AcceleratorConfig.from_json((folder / "config.json").read_text()))
+    twin = AcceleratorConfig.from_json((folder / "config.json").read_text()).learning.learner(network)
     kept = data.select(classes).thinned(1)
     latents = [inference.layers(network, images)[LATENT].reshape(len(images), -1) for images in (kept.images, strategies.images(1, 2, 8))]
     twin.store(latents[0], kept.labels)
@@ -290,7 +290,7 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     assert (result["reviewed"], result["passes"]) == (2, passes)
     assert Taught.read(folder / "learned-virtual.snapshot") == Taught(tuple([*classes, "cat"]), twin.snapshot())
     # What the lesson did to the exemplars that were stored before, and the way back and forth.
-    before = output.learner_of(network, Design(folder).config)
+    before = Design(folder).config.learning.learner(network)
     before.store(latents[0], kept.labels)
     for number, name in enumerate(classes):
         own = latents[0][kept.labels == number]
@@ -317,7 +317,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
         assert code == 3 and not out and err.count("\n") == 1 and "Traceback" not in err, err
         return err.splitlines()[-1]
 
-    twin = output.learner_of(network, AcceleratorConfig.from_json((folder / "config.json").read_text()))
+    twin = AcceleratorConfig.from_json((folder / "config.json").read_text()).learning.learner(network)
     shipped = list(network.topology.classes)
     board = ("--board", "virtual", "--design", folder)
     kept = folder / "learned-virtual.snapshot"

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from fbnn_hw.cli import main
-from fbnn_hw.compile import timing
 from fbnn_hw.design import generate
 from fbnn_hw.emit import simulator
+from fbnn_hw.machine import timing
 from tests import strategies
 from tests.quick import quick
 

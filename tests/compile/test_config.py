@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.emit.virtual import flash_image
+from fbnn_hw.machine.config import AcceleratorConfig
+from fbnn_hw.machine.step import decode
 from fbnn_hw.targets import TARGETS
 from tests import strategies
-from tests.compile import machine
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "design-0.1.0.zip"
+FIELDS = ("source", "stride", "block_stride", "row_stride", "words", "columns", "rows", "target", "target_block_stride",
+          "target_row_stride", "tiles", "tile_slot", "valid", "tile_words")
 WORDS_OF_0_1_0 = ("source", "step", "advance", "row", "words", "columns", "rows", "target", "target_advance", "target_row", "tiles", "slot",
                   "valid", "tile_words", "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias")
 """What version 0.1.0 called the values of an encoded step."""
@@ -52,8 +54,8 @@ def test_the_flash_image_of_a_folder_of_version_0_1_0_keeps_its_mark(old, tmp_pa
 def test_a_program_of_version_0_1_0_means_the_same(old):
     values = json.loads(old["config.json"])
     config = AcceleratorConfig.from_json(old["config.json"].decode())
-    steps = machine.decode(config.program_words())
-    assert [[step[name] for name in (*machine.FIELDS, "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias")]
+    steps = decode(config.program_words())[0]
+    assert [[step[name] for name in (*FIELDS, "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias")]
             for step in steps] == [[step[name] for name in WORDS_OF_0_1_0] for step in values["program"]]
     assert [step.layer for step in config.program] == [step["layer"] for step in values["program"]]
     assert dataclasses.asdict(config.learning) == values["learning"]

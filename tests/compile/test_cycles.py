@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw.compile import cycles
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.machine import cycles
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile.test_irregular import residual

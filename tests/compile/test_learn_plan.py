@@ -6,15 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw.compile import cycles
-from fbnn_hw.compile.config import AcceleratorConfig
-from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.compile.plan import _choose_exemplars
 from fbnn_hw.compile.plan import plan as plan_accelerator
 from fbnn_hw.emit import output
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.machine import cycles
+from fbnn_hw.machine.config import AcceleratorConfig
+from fbnn_hw.machine.learner import LearnPlan
+from fbnn_hw.machine.learner_memory import boot_rows
 from fbnn_hw.protocol import Space
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.targets import TARGETS
@@ -90,7 +91,7 @@ def test_a_snapshot_goes_to_the_chip_and_back():
     learner = Learner(HEAD, config, source.integers(0, 2, (16, 32), dtype=np.uint8), source.integers(0, 2, (2, 160), dtype=np.uint8))
     memory = Memory()
     chip = ChipState(plan(shipped=2, counter_bits=6, prototype=4, confidence=2), learner, memory.peek, memory.poke)
-    boot = chip.boot_rows()
+    boot = boot_rows(chip.plan, learner)
     for at, row in enumerate(boot):
         memory.poke(Space.BANKS, (chip.plan.learn_base + at) * 4, [row >> 16 * q & 0xFFFF for q in range(4)])
     for label in range(2):

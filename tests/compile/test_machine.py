@@ -1,5 +1,5 @@
-"""Programs, weight images and layouts of random networks, executed by a machine that knows nothing of the compiler (machine.py)
-and compared with the reference, every layer."""
+"""Programs, weight images and layouts of random networks, executed by a machine that knows nothing of the compiler
+(machine/interpreter.py) and compared with the reference, every layer."""
 
 import dataclasses
 import re
@@ -13,9 +13,9 @@ from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
+from fbnn_hw.machine import interpreter
 from fbnn_hw.targets import TARGETS
 from tests import strategies
-from tests.compile import machine
 from tests.quick import quick
 
 GENERIC = TARGETS["generic"]
@@ -32,20 +32,20 @@ def run(network, target, shape, seed):
     planned = plan(network, target, *shape)
     config = planned.config
     if config.weights == "memory":
-        words = machine.memory_words(weights.memory(network, planned.program), config.outputs, config.lanes)
+        words = interpreter.memory_words(weights.memory(network, planned.program), config.outputs, config.lanes)
     else:
-        words = machine.streamed_words(*weights.split(network, planned.program, config), config)
+        words = interpreter.streamed_words(*weights.split(network, planned.program, config), config)
     used = sum(t.words for t in config.transfers if not t.after)
     assert len(words) == used or config.weights == "memory" and len(words) == config.weight_words
     images = strategies.images(seed, 1, config.size)
     places = output.layout(planned)
     expected = {name: values[0] for name, values in output.expected_layers(network, images, places["layers"]).items()}
-    logits, banks = machine.Machine(config, words, seed).run(images[0])
+    logits, banks = interpreter.Machine(config, words, seed).run(images[0])
     assert places["layers"], "nothing to compare"
     assert logits == expected["logits"].tolist()
     for name, place in places["layers"].items():
         [step] = place["steps"]
-        assert np.array_equal(machine.layer_bits(banks[step], place, config.pixels // 2), expected[name]), name
+        assert np.array_equal(interpreter.layer_bits(banks[step], place, config.pixels // 2), expected[name]), name
     if places["latent_bits"]:
         stored = banks[-1][0, config.latent_base:config.latent_base + config.latent_words].reshape(-1)[places["latent_bits"]]
         assert np.array_equal(stored, expected["latent"].ravel())

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw.compile import cycles, late, layout, schedule, timing
-from fbnn_hw.compile.config import AcceleratorConfig, residents_of
+from fbnn_hw.compile import late, layout, schedule
 from fbnn_hw.compile.lower import Irregular, lower
 from fbnn_hw.compile.lower import owner as owner_of
 from fbnn_hw.compile.plan import _check_words, _residents, plan
@@ -22,6 +21,9 @@ from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
+from fbnn_hw.machine import cycles, timing
+from fbnn_hw.machine.config import AcceleratorConfig
+from fbnn_hw.machine.transfers import residents_of
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.targets import TARGETS
@@ -263,7 +265,7 @@ def test_tensors_that_live_at_the_same_time_do_not_overlap():
 
 
 def test_residents_are_spread_evenly():
-    from fbnn_hw.compile.config import Transfer
+    from fbnn_hw.machine.transfers import Transfer
 
     for words in (1, 5, 16, 33):
         for share in range(17):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from fbnn_hw import bits, checkpoints
-from fbnn_hw.compile import area, starts
+from fbnn_hw.compile import area
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import FitError
+from fbnn_hw.machine import starts
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile.test_machine import GENERIC, run, stream

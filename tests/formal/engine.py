@@ -7,8 +7,8 @@ from functools import partial
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Const, Mux, Signal, signed
 
-from fbnn_hw.compile import timing
-from fbnn_hw.compile.config import byte_words
+from fbnn_hw.machine import timing
+from fbnn_hw.machine.config import byte_words
 from fbnn_hw.rtl.array import MacArray
 from fbnn_hw.rtl.bitplanes import BitPlanes
 from fbnn_hw.rtl.drain import Drain

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
 
 from fbnn_hw import protocol
-from fbnn_hw.compile.learn_plan import LearnPlan
+from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.protocol import Command, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.accelerator import Accelerator

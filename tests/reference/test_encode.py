@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw.ir import ops as op
-from fbnn_hw.protocol import image_bytes
+from fbnn_hw.machine.config import image_bytes
 from fbnn_hw.reference import encode
 from tests import strategies
 

@@ -8,7 +8,7 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...compile.learn_plan import READ_LATENCY
+from ...machine.learner import READ_LATENCY
 from ...protocol import Command, Space
 from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed

@@ -1,39 +1,13 @@
-"""A second reading of the accelerator, for tests: runs program words, weight images and pixels, and knows neither the
-compiler's code nor the RTL.  All it takes from a configuration is what the hardware is built from.
+"""The machine, executed: program words, weight words and an image in, logits and the banks after each step out.
+
+It reads what a folder has and knows neither the compiler nor the RTL, so it is their second reading.
 """
 
 import numpy as np
 
-from fbnn_hw.reference.encode import encode, ycc
-
-FIELDS = ("source", "word_stride", "block_stride", "row_stride", "words", "columns", "rows", "target", "target_block_stride",
-          "target_row_stride", "tiles", "tile_slot", "valid", "tile_words")
-FLAGS = ("lgap", "pool", "vector", "logits", "window", "gap", "depthwise", "bias")
-LISTED_FIELDS = ("order", "plane", "source_rows", "source_columns", "valid_columns")
-LISTED_FLAGS = {"rewind": 12, "first_pixel": 13, "odd_height": 14, "spread": 8, "ones": 9}
-STOP = 7
-
-
-def decode(words, lists=False):
-    """Program words -> list of steps {field: value}, counts as they are meant."""
-    steps, at = [], 0
-    while words[at] >> 15:
-        count = 20 if lists else 15
-        assert all(0 <= w < 1 << 16 for w in words[at:at + count])
-        step = {name: words[at] >> bit & 1 for bit, name in enumerate(FLAGS)}
-        step["repeat"] = (words[at] >> 8 & 7) + 1
-        step.update(zip(FIELDS, words[at + 1:at + 15]))
-        for name in ("words", "columns", "rows", "tiles"):
-            step[name] += 1
-        if lists:
-            step.update({name: words[at] >> bit & 1 for name, bit in LISTED_FLAGS.items()})
-            step.update(zip(LISTED_FIELDS, words[at + 15:at + 20]))
-            for name in ("source_rows", "source_columns", "valid_columns"):
-                step[name] += 1
-        steps.append(step)
-        at += count
-    assert words[at:] == [STOP]
-    return steps
+from ..reference.encode import encode, ycc
+from .config import byte_planes
+from .step import READ_FIELDS, decode, read_field
 
 
 def memory_words(text, outputs, lanes):
@@ -79,18 +53,12 @@ def place(height, width, across, base, down, right):
     return y % 2 * across + x % across, base + y // 2 * down + x // across * right
 
 
-def byte_planes(config):
-    """Bits of a byte in a word of the image, by the pixels that it has bits of."""
-    return {1: {16: 2, 32: 3, 64: 4, 128: 5}, 3: {16: 1, 32: 2, 64: 3, 128: 3}, 5: {16: 1, 32: 1, 64: 2, 128: 3}}[
-        config.word_pixels][config.lanes]
-
-
 class Machine:
     """banks: bits (Q, feature words, L), random at first.  `run` gives the logits of an image and a copy of the banks after each step."""
 
     def __init__(self, config, words, seed=0):
         self.config, self.words = config, words
-        self.steps = decode(config.program_words(), bool(config.order))
+        self.steps, _ = decode(config.program_words(), config.lists)
         self.random = np.random.default_rng(seed + 1)
         self.banks = np.random.default_rng(seed).integers(0, 2, (config.pixels, config.feature_words, config.lanes), dtype=np.uint8)
 
@@ -120,7 +88,7 @@ class Machine:
             return
         if c.encoder == "bits8":
             levels = np.array(c.table or range(256), np.uint8)[image]
-            planes = byte_planes(c)
+            planes = byte_planes(c.lanes, c.word_pixels)
             words = np.zeros((-(-8 // planes), c.lanes, c.size, c.size), np.uint8)
             for number, word in enumerate(words):
                 high = min(8, (number + 1) * planes) - 1
@@ -148,7 +116,8 @@ class Machine:
 
     def run(self, image):
         self.load(image)
-        self.at, self.scores = 0, []
+        self.at: int = 0
+        self.scores: list[int] = []
         after = [self.banks.copy()]
         late = self._late_rows()
         for begun, step in enumerate(self.steps, start=1):
@@ -191,7 +160,7 @@ class Machine:
         height, width = 2 * step["rows"], across * step["columns"]
         bank, address = place(height, width, across, step["source"], step["row_stride"], step["block_stride"])
         padded = np.zeros((height + 2, width + 2, step["words"], c.lanes), np.uint8)  # 0 outside the map
-        padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["word_stride"] * np.arange(step["words"])]
+        padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["stride"] * np.arange(step["words"])]
         taps = [(ky, kx) for ky in range(3) for kx in range(3)] if step["window"] else [(1, 1)]
         # (height, width, reads, L): what the array sees.
         seen = np.concatenate([padded[ky:ky + height, kx:kx + width].repeat(step["repeat"], 2) for ky, kx in taps], 2)
@@ -240,7 +209,7 @@ class Machine:
         reads = [read for read in c.order[begin:begin + count] for _ in range(twice)]
         if step["spread"]:
             slots = c.lanes // c.outputs
-            words = self._spread_words(step, words, [((read >> 25) + step["word_stride"]) % slots for read in reads])
+            words = self._spread_words(step, words, [(read_field(read, "tile_slot") + step["stride"]) % slots for read in reads])
         assert len(words) == step["words"]
         height, width = 2 * step["rows"], across * step["columns"]
         if step["vector"]:
@@ -249,10 +218,10 @@ class Machine:
         valid_height = 2 * step["source_rows"] - step["odd_height"]
         valid_width = across * (step["source_columns"] - 1) + step["valid_columns"]
         sums = np.zeros((height, width, c.outputs), np.int64)
-        planes = byte_planes(c)
+        planes = byte_planes(c.lanes, c.word_pixels)
         for number, read in enumerate(reads):
-            address, down, right = read & 0xffff, read >> 16 & 1, read >> 17 & 7
-            rows, columns, shift = (read >> 20 & 3) - 1, (read >> 22 & 3) - 1, read >> 24 & 1
+            address, down, right, row, column, shift, _ = (read_field(read, name) for name in READ_FIELDS)
+            rows, columns = row - 1, column - 1
             address += step["source"] - 0x10000 * (address >> 15)
             base = address - rows * step["row_stride"] - columns  # of the block that is not moved
             at_y, at_x = y + 2 * rows + down, x + across * columns + right
@@ -309,7 +278,7 @@ class Machine:
         per_word = c.outputs // c.pixels
         half = len(used) * step["words"] / 2
         assert step["columns"] == c.lanes and step["rows"] == step["repeat"] == 1
-        address = step["source"] + tile + step["word_stride"] * np.arange(step["words"])
+        address = step["source"] + tile + step["stride"] * np.arange(step["words"])
         seen = self.banks[used][:, address]  # (pixels, blocks, L)
         if step["gap"]:
             self.banks[0, step["target"] + tile] = seen.sum((0, 1)) >= half

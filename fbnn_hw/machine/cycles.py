@@ -2,7 +2,7 @@
 
 Pixels are assumed to be always on offer and results to be always taken.  A beat of the weight stream is on offer in the cycle after
 the one before it was taken, but for a pause of a cycle after each `config.burst` beats.  From a flash of 4 bits a clock a pause follows
-each byte; `rtl.sdram` keeps the pace of an SDRAM, `BURST` beats.
+each byte; `rtl.sdram` keeps the pace of an SDRAM, `timing.BURST` beats.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +13,7 @@ from .config import AcceleratorConfig
 NEVER = 1 << 62
 LOGITS = "logits"
 """Label of the work that a learner does in a frame: the logits."""
-BURST = 8
-"""Beats between two pauses of a weight stream from an SDRAM.  The pauses are its time for refreshes and new rows (`rtl.sdram`)."""
-PAST = 16
+HORIZON = 16
 """Cycles after which a moment of the past has no effect: a mover that has run up to a cycle looks back by less."""
 MOST_TILES = 1 << 16
 """Tiles that are remembered."""
@@ -246,10 +244,11 @@ class Mover:
         """All that decides what comes from cycle `now` on while `repeats` holds, with cycles counted from `now`."""
         opened = None
         if self.after:
-            opened = max(self.opened[self.after - 1] - now, -PAST) if self.after <= len(self.opened) else NEVER
+            opened = max(self.opened[self.after - 1] - now, -HORIZON) if self.after <= len(self.opened) else NEVER
         return (self.row, self.phase, self.reserved, self.level, self.taken, self.share, opened,
-                max(self.ready - now, -PAST), max(self.full - now, -PAST), max(self.flying - now, -PAST),
-                tuple((max(cycle - now, -PAST), words) for cycle, words in self.frees), tuple(max(cycle - now, 0) for cycle in self.lands))
+                max(self.ready - now, -HORIZON), max(self.full - now, -HORIZON), max(self.flying - now, -HORIZON),
+                tuple((max(cycle - now, -HORIZON), words) for cycle, words in self.frees),
+                tuple(max(cycle - now, 0) for cycle in self.lands))
 
     def begin(self, now):
         """Begin a pass in cycle `now`; return all that decides what comes from there on."""
@@ -336,7 +335,7 @@ def loads_in_time(config: AcceleratorConfig, frame: PassCycles) -> bool:
     rest = sum(frame.layers[name].total for name in {step.layer for step in steps})
     writes = sum(step.tiles * (step.rows * step.columns if step.kind == "conv" else timing.POOL_WRITE) for step in steps)
     first, later = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
-    return max(first, later) + writes + PAST < rest
+    return max(first, later) + writes + HORIZON < rest
 
 
 class Run:
@@ -435,9 +434,9 @@ class Run:
 
     def tile_again(self, step, layer, tile_at, last):
         """As `tile`; a tile that begins as an earlier one did, of this or of another design, takes as long."""
-        mover, pending = self.mover, [drain - tile_at for drain in self.pending if drain >= tile_at - PAST]
+        mover, pending = self.mover, [drain - tile_at for drain in self.pending if drain >= tile_at - HORIZON]
         assert isinstance(mover, Mover)
-        mover.run(tile_at, self.free)  # so that it looks back by less than PAST
+        mover.run(tile_at, self.free)  # so that it looks back by less than HORIZON
         key = self.kind, last, tuple(pending), mover.state(tile_at)
         tile = _tiles.get(key)
         if tile and mover.repeats(tile.words):

@@ -6,152 +6,25 @@ output channels a cycle.  Feature maps lie in Q banks: a block is 2 x Q/2 pixels
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import Any
 
 from ..errors import UsageError
 from ..ir.ops import level_bits, planes
-from ..protocol import RGB_BITS, image_bytes
 from . import timing
-from .learn_plan import LearnPlan
+from .learner import LearnPlan
+from .step import FIELD_VALUES, LOAD, READ_BITS, RESULT, REWIND, Step, read_field, step_words, without_defaults
+from .transfers import Sources, Transfer, sources_of
 
-STEP_WORDS = 15
-"""16-bit words of one encoded step; one is read each cycle."""
-
-LIST_STEP_WORDS = 20
-"""The same in a design whose steps have lists of reads."""
-
-FIELD = 1 << 16
-"""Values that a field of a step can hold: addresses, counts."""
-
-LATE_BIT = 13
-"""Number of the bit that marks a transfer for late rows, in its second word."""
-
-MOST_STEPS = (1 << 8) - 1
-"""The largest `Transfer.after`."""
-
-READ_FIELDS = {"address": 16, "y": 1, "x": 3, "row": 2, "column": 2, "shift": 1, "tile_slot": 3}
-"""Bits of the fields of a read in a list, lowest first (`read_word`)."""
-
-READ_BITS = sum(READ_FIELDS.values())
-
-TILE_SLOTS = 1 << READ_FIELDS["tile_slot"]
-"""Tile slots of a word that a read of a spread step can name."""
-
-REWIND, RESULT, LOAD = 1, 2, 4
-"""Flags of a stop, the word where a step could begin with bit 15 clear.
-
-REWIND: the program starts again.  RESULT: a result leaves.  LOAD: the next image is loaded after that.
-"""
-
-RENAMED = {"step": "word_stride", "advance": "block_stride", "row": "row_stride", "target_advance": "target_block_stride",
-           "target_row": "target_row_stride", "slot": "tile_slot", "source_slot": "source_tile_slot"}
-"""Fields of a step as config.json has, or in version 0.1.0 had, them, and their names here."""
-
-WRITTEN = {"tile_slot": "slot", "source_tile_slot": "source_slot"}
-"""Fields of a step that config.json still writes by an older name, since the configuration id is made of its bytes."""
+RGB_BITS = 24
+"""Bits of a pixel, where images come as RGB bytes."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One run of the engine: `tiles` tiles of P output channels over a whole map, all in one group.
-
-    For every tile, block row, block, tap, word and repeat the engine reads L channels of Q pixels once.  A pooling step ("lgap")
-    uses the same loops: a tile is one word of channels, a block is one lane, a word is one block of the map.
-
-    Addresses and strides count words of a bank.
-    """
-
-    kind: str  # "conv", "lgap"
-    layer: str  # label of the layer, for reports alone
-    source: int  # address of the first word read
-    word_stride: int  # from one word to the next inside a tap
-    block_stride: int  # from one block to the next
-    row_stride: int  # from one row of blocks to the next
-    words: int  # words in one tap
-    repeat: int  # uses of each word (duplicated inputs)
-    taps: int  # 9 or 1
-    rows: int  # rows of blocks
-    columns: int  # blocks in a row
-    target: int  # address of the first word written
-    target_block_stride: int
-    target_row_stride: int  # lgap: from the average word to the learned word
-    tiles: int
-    tile_slot: int  # of the first tile, in its word
-    valid: int  # outputs of the last tile that are real
-    tile_words: int  # weight words of one tile
-    pool: bool = False
-    vector: bool = False  # one pixel: bank 0 alone
-    logits: bool = False
-    gap: bool = False  # lgap: write the average word
-    depthwise: bool = False  # lgap: write the learned word
-    bias: bool = False  # a tile's weight words begin with those of its accumulators' start values (`starts.words`)
-    order: int = 0  # place of the first list of reads (this field and all below: of a design with lists)
-    rewind: bool = False  # all tiles have one list; else the next tile's list follows
-    plane: int = 0  # words from one word of the target's block to the next
-    source_rows: int = 1  # blocks of the maps that are read
-    source_columns: int = 1
-    odd_height: bool = False  # the last row of these blocks has one row of pixels
-    valid_columns: int = 1  # columns of pixels in the last column of these blocks
-    first_pixel: bool = False  # pool: the first of four pixels is kept, not their OR
-    spread: bool = False  # output p reads lane p of a tile slot, in two reads in which all other lanes cancel
-    source_tile_slot: int = 0  # spread: the one that the first tile reads; those of the list's reads count from it on
-    paired: bool = False  # spread: a read of the list is made twice; else the list has both
-    ones: bool = False  # spread: all weights are +1, and there are no weight words
-    load: bool = False  # an image is loaded first
-    result: bool = False  # a result leaves afterwards
-
-    # A spread step has the weights of L pairs of reads in a weight word: lane j of output p is for pair j.
-
-    @property
-    def listed(self) -> int:
-        """Reads in the list of a tile."""
-        return self.words // 2 if self.paired else self.words
-
-    def encode(self, lists: bool = False) -> list[int]:
-        """STEP_WORDS 16-bit words, or LIST_STEP_WORDS in a design with lists of reads.  Counts are stored minus one."""
-        flags = (int(self.kind == "lgap") | self.pool << 1 | self.vector << 2 | self.logits << 3 | (self.taps == 9) << 4
-                 | self.gap << 5 | self.depthwise << 6 | self.bias << 7 | (self.repeat - 1) << 8)
-        if lists:
-            flags |= self.spread << 8 | self.ones << 9 | self.rewind << 12 | self.first_pixel << 13 | self.odd_height << 14
-        words = [flags | 1 << 15, self.source, self.source_tile_slot if self.spread else self.word_stride,
-                 self.block_stride, self.row_stride, self.words - 1, self.columns - 1, self.rows - 1,
-                 self.target, self.target_block_stride, self.target_row_stride, self.tiles - 1, self.tile_slot, self.valid, self.tile_words]
-        if lists:
-            words += [self.order, self.plane, self.source_rows - 1, self.source_columns - 1, self.valid_columns - 1]
-        assert len(words) == (LIST_STEP_WORDS if lists else STEP_WORDS) and all(0 <= w < 1 << 16 for w in words), self
-        return words
-
-
-def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift: bool = False, tile_slot: int = 0) -> int:
-    """Pack a read of a list into an integer, the address in its lowest bits.
-
-    address: distance in words, modulo 2^16, from the block at work to the word of pixel 0 of the
-    moved block.  row, column: blocks by which the block is moved, -1 to 2.  y, x: pixels by which it
-    is moved besides.  shift: the accumulator is shifted before the read.  tile_slot: the one that a
-    spread step reads, counted from its `source_tile_slot` on.
-    """
-    word, at = 0, 0
-    for value, width in zip((address % FIELD, y, x, row + 1, column + 1, int(shift), tile_slot), READ_FIELDS.values()):
-        assert 0 <= value < 1 << width, (address, y, x, row, column, tile_slot)
-        word |= value << at
-        at += width
-    return word
-
-
-def moved_read(word: int, distance: int, tile_slots: int = 0) -> int:
-    """The read `word` with its address `distance` words and its tile slot `tile_slots` further on."""
-    tile_slot = read_field(word, "tile_slot")
-    moved = (tile_slot + tile_slots) % TILE_SLOTS - tile_slot
-    return word - word % FIELD + (word + distance) % FIELD + (moved << READ_BITS - READ_FIELDS["tile_slot"])
-
-
-def read_field(word: int, name: str) -> int:
-    """Return the field `name` of a read that `read_word` packed."""
-    low = sum(list(READ_FIELDS.values())[:list(READ_FIELDS).index(name)])
-    return word >> low & (1 << READ_FIELDS[name]) - 1
+def image_bytes(size: int, pixel_bits: int = RGB_BITS) -> int:
+    """Bytes of an image of size x size pixels.  pixel_bits: of a pixel; pixels follow each other without a gap."""
+    return -(-size ** 2 * pixel_bits // 8)
 
 
 def byte_planes(lanes: int, pixels: int = 1) -> int:
@@ -169,48 +42,6 @@ def byte_words(lanes: int, pixels: int = 1) -> tuple[tuple[int, ...], ...]:
     planes = byte_planes(lanes, pixels)
     return tuple(tuple(bit for bit in range(min(8, low + planes) - 1, low - 1, -1) for _ in range(1 << bit - low))
                  for low in range(0, 8, planes))
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """`words` weight words for the array, from two sources.
-
-    Of 16 words, `resident` come from the rows of the feature banks and the others from the weight
-    stream, evenly mixed.  A transfer with after > 0 fills late rows: its words go from the stream
-    into these rows, once `after` steps of a pass have begun.
-    """
-
-    words: int
-    resident: int
-    after: int = 0
-
-    @property
-    def streamed(self) -> int:
-        """Words that it takes from the stream."""
-        return self.words if self.after else self.words - self.words * self.resident // 16
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The sources of the words of a fetch.
-
-    words: all of them.  resident: those in rows that are loaded once.  late: those in late rows.
-    The other words come straight from the stream.
-    """
-
-    words: int
-    resident: int
-    late: int
-
-    @property
-    def sixteenths(self) -> int:
-        """Sixteenths of the words that stay on the chip."""
-        return -(-16 * self.resident // self.words)
-
-
-def residents_of(transfer: Transfer) -> list[bool]:
-    """Whether each word of a transfer is resident."""
-    return [(i + 1) * transfer.resident >> 4 != i * transfer.resident >> 4 for i in range(transfer.words)]
 
 
 @dataclass(frozen=True)
@@ -315,7 +146,7 @@ class AcceleratorConfig:
     @property
     def step_words(self) -> int:
         """16-bit words of a step."""
-        return LIST_STEP_WORDS if self.lists else STEP_WORDS
+        return step_words(self.lists)
 
     @property
     def shift(self) -> int:
@@ -349,9 +180,9 @@ class AcceleratorConfig:
         for word in self.order[step.order:step.order + lists * step.listed]:
             address, row, column = read_field(word, "address"), read_field(word, "row") - 1, read_field(word, "column") - 1
             if step.vector:
-                places.add(((address + step.source) % FIELD, 1))
+                places.add(((address + step.source) % FIELD_VALUES, 1))
             else:
-                first = (address + step.source - row * step.row_stride - column) % FIELD
+                first = (address + step.source - row * step.row_stride - column) % FIELD_VALUES
                 places.add((first, step.source_rows * step.source_columns))
         return places
 
@@ -457,30 +288,11 @@ class AcceleratorConfig:
 
     def sources(self, fetches: Iterable[int]) -> list[Sources]:
         """Where the words of a pass's fetches come from.  fetches: words of each, in order."""
-        resident_left = self.resident_rows // self.rows_per_word
-        transfers = iter([transfer for transfer in self.transfers if not transfer.after])
-        result = []
-        for words in fetches:
-            rows = 0
-            for transfer in _until(transfers, words):
-                rows += transfer.words * transfer.resident // 16
-            resident = min(rows, resident_left)
-            resident_left -= resident
-            result.append(Sources(words, resident, rows - resident))
-        return result
+        return sources_of(self.transfers, self.resident_rows // self.rows_per_word, fetches)
 
     def transfer_words(self) -> list[int]:
-        """Return the transfers as pairs of 16-bit words.
-
-        A pair holds the low 16 bits of the number of words minus one, then its high bits and the share.
-        The pair of a transfer for late rows holds the number minus one, then the steps, the share 0 and
-        the bit LATE_BIT.
-        """
-        words = []
-        for t in self.transfers:
-            count = t.words - 1
-            words += [count & 0xFFFF, t.after | 1 << LATE_BIT if t.after else count >> 16 | t.resident << 8]
-        return words
+        """The transfers as pairs of 16-bit words."""
+        return [word for transfer in self.transfers for word in transfer.encode()]
 
     def to_dict(self) -> dict[str, Any]:
         """All fields of the hardware as plain values, defaults included."""
@@ -492,11 +304,11 @@ class AcceleratorConfig:
         """The text of config.json.  A configuration that was read gives back the text that it was read from."""
         if self.text:
             return self.text
-        values = _without_defaults(self) | {"program": [_step_values(step) for step in self.program]}
+        values = without_defaults(self) | {"program": [step.to_json() for step in self.program]}
         if self.transfers:
-            values["transfers"] = [_without_defaults(transfer) for transfer in self.transfers]
+            values["transfers"] = [without_defaults(transfer) for transfer in self.transfers]
         if self.learning:
-            values["learning"] = _without_defaults(self.learning)
+            values["learning"] = without_defaults(self.learning)
         return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
     @classmethod
@@ -506,9 +318,7 @@ class AcceleratorConfig:
         Raises ValueError, KeyError, TypeError or AttributeError for a text that is no configuration.
         """
         values = json.loads(text)
-        if any(step.pop("shared", False) for step in values["program"]):  # version 0.1.0 wrote it of every step
-            raise ValueError("a step that several frames share")
-        values["program"] = tuple(Step(**{RENAMED.get(key, key): value for key, value in step.items()}) for step in values["program"])
+        values["program"] = tuple(map(Step.from_json, values["program"]))
         values["transfers"] = tuple(Transfer(**transfer) for transfer in values.get("transfers", ()))
         values["learning"] = LearnPlan(**values["learning"]) if "learning" in values else None
         for name in ("order", "table"):
@@ -522,25 +332,6 @@ class AcceleratorConfig:
     def id(self) -> str:
         """8 hexadecimal digits that name this hardware: the first ones of the SHA-256 of config.json (docs/architecture.md)."""
         return sha256(self.to_json().encode()).hexdigest()[:8]
-
-
-def _until(transfers: Iterator[Transfer], words: int) -> Iterator[Transfer]:
-    """Yield the next transfers, up to `words` words in all."""
-    while words > 0:
-        transfer = next(transfers)
-        words -= transfer.words
-        yield transfer
-
-
-def _without_defaults(part: Any) -> dict[str, Any]:
-    """{field: value} of a dataclass, for the fields whose value is not the default."""
-    values = {f.name: (getattr(part, f.name), f.default) for f in fields(part) if f.init}
-    return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}
-
-
-def _step_values(step: Step) -> dict[str, Any]:
-    """A step as config.json has it."""
-    return {WRITTEN.get(name, name): value for name, value in _without_defaults(step).items()}
 
 
 def check_shape(pixels: int, lanes: int, outputs: int) -> None:

@@ -16,9 +16,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..errors import FitError, UsageError
-from ..protocol import MOST_EXEMPLARS
+from ..ir.network import Network
+from ..reference.learning import Head, LearnConfig, Learner
 from . import timing
 
+MOST_EXEMPLARS = 1 << 16
+"""Slots of a replay buffer; a request names one by 16 bits of its number."""
 LEAST_LANES = 16
 """A word has at least so many."""
 READ_LATENCY = 2
@@ -26,11 +29,9 @@ READ_LATENCY = 2
 ACT_LATENCY = 3
 """Clocks from a row's acceptance to the one in which the array takes it."""
 
-Learn = tuple[Any, Any]
-"""(Head, LearnConfig) of `fbnn_hw.reference.learning`, which this room does not import."""
+Learn = tuple[Head, LearnConfig]
 
-
-ON_CHIP: dict[str, tuple[Any, ...]] = {
+ON_CHIP: dict[str, tuple[object, ...]] = {
     "rule": ("gumbel", "prototypes", "means"), "hidden_counter_bits": (0,), "margin": (0,), "pick": ("least",), "weighted": (False,),
     "thinning": (0, 1)}
 """Options of a `LearnConfig` of which the hardware has some values alone.  They stand in config.json, of which a design's id is made."""
@@ -77,7 +78,7 @@ class LearnPlan:
     seed: int
 
     @classmethod
-    def of(cls, head: Any, config: Any, pixels: int, lanes: int, shipped: int, latent_base: int = 0, learn_base: int = 0,
+    def of(cls, head: Head, config: LearnConfig, pixels: int, lanes: int, shipped: int, latent_base: int = 0, learn_base: int = 0,
            slots_base: int | None = None, boot: str = "rows") -> "LearnPlan":
         """The plan for a `Head` and a `LearnConfig`.  slots_base None: the exemplars follow the tables of the classes.
 
@@ -97,6 +98,11 @@ class LearnPlan:
         plan = cls(pixels=pixels, lanes=lanes, words=(head.latent + head.hidden) // lanes, copies=head.copies, shipped=shipped,
                    latent_base=latent_base, learn_base=learn_base, slots_base=0, boot=boot, **common)
         return replace(plan, slots_base=learn_base + plan.class_rows if slots_base is None else slots_base)
+
+    def learner(self, network: Network) -> Learner:
+        """A new reference `Learner` of a design of this network, in the state after reset."""
+        options = {f.name: getattr(self, f.name) for f in fields(LearnConfig) if hasattr(self, f.name)}
+        return Learner.of(network, LearnConfig(**options))
 
     @property
     def fan_in_words(self) -> int:
@@ -187,8 +193,8 @@ class LearnPlan:
         first = self.learn_base + i * self.block_rows + self.chunks * self.max_classes + plane * self.groups
         return first + label // self.pixels, label % self.pixels
 
-    def counter_row(self, label: int, i: int, h: int) -> int:
-        """Row of chunk h of the counters behind word i of class `label`."""
+    def counter_row(self, label: Any, i: Any, h: Any) -> Any:
+        """Row, or array of rows, of chunk h of the counters behind word i of class `label`."""
         return self.learn_base + i * self.block_rows + h * self.max_classes + label
 
     def slot_row(self, slot: int, word: int) -> tuple[int, int]:

@@ -15,6 +15,9 @@ from collections.abc import Sequence
 Piece = tuple[int, int, int, int, bool]
 """(plane, level of lane 0, first lane, last lane + 1, whether it is the last piece of its word)."""
 
+BURST = 8
+"""Beats between two pauses of a weight stream from an SDRAM.  The pauses are its time for refreshes and new rows (`rtl.sdram`)."""
+
 READ = 3
 """Cycles from issue to data at the banks' outputs."""
 
