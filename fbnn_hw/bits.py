@@ -55,3 +55,8 @@ def from_integers(integers: Iterable[int], count: int) -> np.ndarray:
     size = (count + 7) // 8
     packed = np.frombuffer(b"".join(integer.to_bytes(size, "little") for integer in integers), np.uint8)
     return np.unpackbits(packed.reshape(-1, size), axis=1, count=count, bitorder="little")
+
+
+def bytes_hex(data: bytes) -> str:
+    """Bytes as a text for $readmemh, one byte a line."""
+    return data.hex("\n") + "\n"

@@ -15,9 +15,9 @@ from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge, with_timeout
 from cocotb.utils import get_sim_time
 
-from fbnn_hw.host.chip import ChipState
+from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner_memory import boot_rows
-from fbnn_hw.protocol import Command, Space
+from fbnn_hw.machine.protocol import Command, Space
 from sim.learning import CASES
 
 ASKED = 3

@@ -14,7 +14,7 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer, ValueChang
 
 from fbnn_hw.ir import file as ir_file
 from fbnn_hw.machine.config import AcceleratorConfig
-from fbnn_hw.protocol import Command
+from fbnn_hw.machine.protocol import Command
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.accelerator import Accelerator
 from sim.cocotb_learning import compare

@@ -10,9 +10,9 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from fbnn_hw import protocol
+from fbnn_hw.machine import protocol
 from fbnn_hw.machine.learner import LearnPlan
-from fbnn_hw.protocol import Command, Fault, Opcode
+from fbnn_hw.machine.protocol import Command, Fault, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.host_link import HostLink
 

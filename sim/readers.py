@@ -6,8 +6,8 @@ from amaranth import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from fbnn_hw.emit import virtual
 from fbnn_hw.rtl.verilog import convert
+from fbnn_hw.simulate import virtual
 
 TOP = """
 `timescale 1ns / 1ps

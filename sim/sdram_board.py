@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from fbnn_hw.emit import virtual
 from fbnn_hw.rtl.sdram import CHIPS, SdramChip, SdramReader
+from fbnn_hw.simulate import virtual
 from sim import readers
 
 BOARD_NS = 2 * (20_834 // 2) / 1000

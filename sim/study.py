@@ -6,9 +6,9 @@ from amaranth.hdl import Value
 from amaranth.lib.wiring import Out
 
 from fbnn_hw import rtl
-from fbnn_hw.emit import simulator, waves
 from fbnn_hw.errors import MismatchError, UsageError, nearest
 from fbnn_hw.rtl.verilog import convert
+from fbnn_hw.simulate import simulator, waves
 from sim.bundle import Bundle
 from sim.components import COMPONENTS
 

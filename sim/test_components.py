@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.emit import simulator
 from fbnn_hw.rtl.verilog import convert
+from fbnn_hw.simulate import simulator
 from sim.bundle import Bundle
 from sim.components import COMPONENTS
 

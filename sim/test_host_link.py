@@ -6,13 +6,13 @@ import subprocess
 
 import pytest
 
-from fbnn_hw import protocol
-from fbnn_hw.emit import virtual
 from fbnn_hw.errors import UsageError
-from fbnn_hw.protocol import SYNC, Fault, Opcode, encode
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import SYNC, Fault, Opcode, encode
 from fbnn_hw.rtl import uart
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.verilog import convert
+from fbnn_hw.simulate import virtual
 from sim.link_board import CLASSES, IMAGE, MARK, MODEL, SIZE, WORDS, LinkBoard, Twin, answer
 
 CLOCKS = 4

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw.facts import read
+from fbnn_hw.design.facts import read
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.protocol import Command
+from fbnn_hw.machine.protocol import Command
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.report.design import summary
 from tests import strategies

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw.cli import main, simulate
-from fbnn_hw.emit import simulator
+from fbnn_hw.simulate import simulator
 from sim import study
 from sim.components import COMPONENTS
 

@@ -2,7 +2,7 @@
 
 import inspect
 
-from fbnn_hw.emit.virtual import VirtualBoard
+from fbnn_hw.simulate.virtual import VirtualBoard
 
 
 def impatient(patch):

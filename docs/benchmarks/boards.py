@@ -29,6 +29,7 @@ from unittest import mock
 import marked
 
 from fbnn_hw import __version__
+from fbnn_hw.targets import synthesis
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "boards"
@@ -113,9 +114,10 @@ def regenerated(record, root):
 
 def unmarked(folder, record):
     """{name: text} for yosys of a generated folder on a record's board, at its clock and speed, with both marks zero."""
-    from fbnn_hw import protocol
-    from fbnn_hw.fpga import blocks, pads, plls
+    from fbnn_hw.fpga import pads, plls
+    from fbnn_hw.machine import protocol
     from fbnn_hw.machine.config import AcceleratorConfig
+    from fbnn_hw.targets import blocks
     from fbnn_hw.targets.boards import board
 
     config, place = AcceleratorConfig.from_json((folder / "config.json").read_text()), board(record["board"])
@@ -160,7 +162,7 @@ def structure_of(folder, record):
             return None
         if any(record["tools"].get(name) != tools.versions[name] for name in ("yosys", "pyosys") if name in tools.versions):
             return None
-        toolchain.synthesise(script, root, tools)
+        synthesis.synthesise(script, root, native=native)
         return structure(root / "netlist.json")
 
 

@@ -12,8 +12,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from fbnn_hw.emit import activity, netlist, virtual
-from fbnn_hw.fpga import toolchain
+from fbnn_hw.simulate import activity, netlist, virtual
+from fbnn_hw.targets import synthesis
 
 SOURCE = "https://github.com/tinyvision-ai-inc/ice40_power"
 VOLT, HZ = 1.219, 12e6
@@ -66,10 +66,9 @@ def toggles(verilog):
         (build / "toy.v").write_text(verilog)
         (build / "board.v").write_text(BOARD.replace("CYCLES", str(CYCLES)))
         share, version = netlist._yosys()
-        tools = toolchain.Tools(False, {"pyosys": version})
         script = "read_verilog toy.v\nsynth_ice40 -device u -top toy\nwrite_json netlist.json\ntee -q -o cells.json stat -json\n"
-        cells = toolchain.synthesise(script, build, tools)
-        counted = activity.count(build, build / "netlist.json", tools)
+        cells = synthesis.synthesise(script, build)
+        counted = activity.count(build, build / "netlist.json")
         program = virtual.verilate([build / "board.v", share / "ice40" / "cells_sim.v", counted], build, level="-O0",
                                    options=("-DNO_ICE40_DEFAULT_ASSIGNMENTS",))
         gaps = b"".join((CYCLES // 2).to_bytes(2, "little") + bytes([0x55, 0]) for _ in range(3)) + bytes([0, 0, 0, 2])

@@ -14,8 +14,8 @@ import numpy as np
 from things import nearest_mean
 
 import fbnn_hw
+from fbnn_hw.board.lesson import ENOUGH, MOST
 from fbnn_hw.data import datasets
-from fbnn_hw.lesson import ENOUGH, MOST
 from fbnn_hw.predict import integer_logits
 from fbnn_hw.reference.learning import LearnConfig, Learner
 

@@ -19,8 +19,8 @@ from unittest import mock
 import marked
 
 import fbnn_hw
-from fbnn_hw import protocol
 from fbnn_hw.fpga import bitstream, plls, routed, toolchain
+from fbnn_hw.machine import protocol
 from fbnn_hw.targets.boards import board as find_board
 
 sys.path.insert(0, str(Path(__file__).parents[2]))

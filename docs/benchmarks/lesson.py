@@ -13,9 +13,10 @@ from itertools import product
 import numpy as np
 
 import fbnn_hw
+from fbnn_hw.board.lesson import ENOUGH, MOST
 from fbnn_hw.data import datasets
+from fbnn_hw.design.review import REVIEW
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.lesson import ENOUGH, MOST, REVIEW
 from fbnn_hw.reference import inference
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fbnn_hw import protocol
 from fbnn_hw.design import Design
-from fbnn_hw.emit import virtual
+from fbnn_hw.machine import protocol
 from fbnn_hw.machine.config import AcceleratorConfig
+from fbnn_hw.machine.line import pass_bytes
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.uart import divider
+from fbnn_hw.simulate import virtual
 from fbnn_hw.targets.boards import board as find_board
 
 BOARD = "icebreaker"
@@ -42,7 +43,7 @@ def measure(folder, images, clocks, ahead, work):
     config = AcceleratorConfig.from_json((folder / "config.json").read_text())
     sources = virtual.board_sources(folder, work, clocks, ahead=ahead)
     program = virtual.verilate(sources, work, [work])
-    size = protocol.pass_bytes(config.size, config.classes)[1]
+    size = pass_bytes(config.size, config.classes)[1]
     (work / "script").write_bytes(script(images, protocol.LOGITS, size, 2 if ahead else 1))
     done = subprocess.run([program, str(clocks), "20800", "script", str(LIMIT)], cwd=work, capture_output=True, text=True, check=False)
     if done.returncode:

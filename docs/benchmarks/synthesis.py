@@ -17,10 +17,9 @@ from pathlib import Path
 
 from area import LUTS, _silence
 
-from fbnn_hw.fpga import blocks
-from fbnn_hw.fpga.toolchain import FLOWS, reading
 from fbnn_hw.machine.config import AcceleratorConfig
-from fbnn_hw.targets import TARGETS
+from fbnn_hw.targets import TARGETS, blocks
+from fbnn_hw.targets.synthesis import COMMANDS, reading
 
 
 def measure(folder, target, config):
@@ -33,7 +32,7 @@ def measure(folder, target, config):
         cells, log, script = (Path(place, name) for name in ("cells.json", "log", "script.ys"))
         for name, text in files.items():
             Path(name).write_text(text)
-        script.write_text(f"{reading(files)}{FLOWS[target].synthesis} -top accelerator\ntee -q -o {cells} stat -json\n")
+        script.write_text(f"{reading(files)}{COMMANDS[target]} -top accelerator\ntee -q -o {cells} stat -json\n")
         with _silence():
             ys.run_pass(f"tee -q -o {log} script {script}", ys.Design())
         text = cells.read_text()

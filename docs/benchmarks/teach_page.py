@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from fbnn_hw import checkpoints, design, files
-from fbnn_hw.emit import wasm
+from fbnn_hw.simulate import wasm
 from fbnn_hw.studio import page
 
 MODEL = "teach.pt"

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 
 import fbnn_hw
-from fbnn_hw.lesson import ENOUGH, MOST
+from fbnn_hw.board.lesson import ENOUGH, MOST
 from fbnn_hw.predict import integer_logits
 from fbnn_hw.reference.learning import LearnConfig, Learner
 

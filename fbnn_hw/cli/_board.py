@@ -37,7 +37,7 @@ def design(args, learns=False):
 
 def port(args):
     """The port that --port names; of auto, that of the one known board that is plugged in."""
-    from ..host import transport
+    from ..link import transport
 
     if args.port != "auto":
         return args.port

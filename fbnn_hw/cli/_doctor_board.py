@@ -80,7 +80,7 @@ def _words(device, *names):
 
 def _serial(board):
     """The serial ports of USB devices by name, and the right to open them."""
-    from ..host import transport
+    from ..link import transport
 
     def probe():
         ports = [port for port in transport.ports() if port.usb]

@@ -5,6 +5,7 @@ import shlex
 
 from ..errors import InputError, ToolError, UsageError
 from ..files import locked, read, write
+from ..machine.line import end_to_end_rate
 from . import _common
 
 GROUP = "make"
@@ -91,10 +92,10 @@ def estimate_of(folder, board):
 
 def _inputs(args, board, folder):
     """(AcceleratorConfig, bitstream.Recipe, bytes for the flash or None) of --clock, --baud and a generated folder."""
-    from .. import protocol
-    from ..emit import virtual
     from ..fpga import bitstream, plls, toolchain
+    from ..machine import protocol
     from ..machine.config import AcceleratorConfig
+    from ..simulate import virtual
 
     config = AcceleratorConfig.from_json(_text(folder, "config.json"))
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))
@@ -164,14 +165,13 @@ def _speed(record, estimate, config, least):
 
     least: cycles that a pass takes at least on this board.
     """
-    from .. import protocol
-    from ..targets.bridges import bit_clocks
+    from ..machine.line import bit_clocks
 
     clock_hz = _quoted_mhz(record) * 1e6
     cycles, baud = max(estimate["cycles"], least), record["baud"]
     classes = config.learning.max_classes if config.learning else config.classes
     real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
-    rate = protocol.end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes,
+    rate = end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes,
                                     ahead=record.get("ahead", False), pixel_bits=config.pixel_bits)
     return {"cycles": cycles, "frames_per_second": clock_hz / cycles, "end_to_end_frames_per_second": rate,
             "baud_error": real_baud / baud - 1}
@@ -214,7 +214,7 @@ def _seeds(record):
 
 
 def _text(folder, name):
-    from ..design import MOST_BYTES, WRITTEN
+    from ..design.folder import MOST_BYTES, WRITTEN
 
     try:
         return read(folder / name, MOST_BYTES, WRITTEN).decode()

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..emit import simulator
 from ..errors import ToolError
+from ..simulate import simulator
 from . import _common
 from ._common import one_line
 

@@ -39,7 +39,7 @@ def run(args, out):
 
 
 def _show(out, answer):
-    from ..emit.energy import groups, milli
+    from ..simulate.energy import groups, milli
 
     frame = answer["frame"]
     out.text(f"{answer['part']} at {answer['clock_hz'] / 1e6:g} MHz, line of {answer['baud']:,} baud: all figures are estimated",

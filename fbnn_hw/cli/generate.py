@@ -121,7 +121,7 @@ def _learner(network, part, config, args):
     """What --learn would give and cost here, as estimated: a dict, or {"refused": why not}."""
     from .. import design
     from ..compile import area
-    from ..emit.output import learn_cycles
+    from ..machine.cycles import learn_cycles
 
     try:
         learner = design.plan(network, part, learn=True, weights=args.weights, input=args.input)

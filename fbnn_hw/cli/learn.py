@@ -15,7 +15,8 @@ EXAMPLES = (
 
 
 def arguments(parser):
-    from ..lesson import ENOUGH, MOST, REVIEW
+    from ..board.lesson import ENOUGH, MOST
+    from ..design.review import REVIEW
 
     parser.add_argument("files", nargs="*", metavar="IMAGE",
                         help="of the class --label: PNG, JPEG, WebP or BMP; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in "
@@ -48,7 +49,7 @@ def run(args, out):
         _check_samples(args, design)
     lessons = _board.lessons(args, design.config.size) if args.files and design else None
     if args.restore:
-        from ..host.taught import Taught
+        from ..board.taught import Taught
 
         taught = Taught.read(args.restore)
         if design:
@@ -70,7 +71,7 @@ def run(args, out):
 
 def _rescue(out, board, error):
     """Keep what the board learned before an error or an interrupt, and say so."""
-    from ..pupil import Astray
+    from ..board.pupil import Astray
 
     out.kept = "nothing was learned"
     if isinstance(error, Astray):
@@ -105,7 +106,7 @@ def _check(args):
     if args.discard and not (args.reset or args.restore):
         raise UsageError("--discard: expected together with --reset or --restore")
     if args.label is not None:
-        from ..lesson import check_label
+        from ..board.lesson import check_label
 
         check_label(args.label)
     shown = []
@@ -188,7 +189,7 @@ def _say_found(out, board):
 
 def _teach(args, out, board, label, images, answer):
     """Teach one class; returns the values of its lesson."""
-    from .. import lesson
+    from ..board import lesson
 
     lesson.class_number(board, label)
     if args.review != "none" and not board.client.status().frozen:
@@ -220,7 +221,7 @@ def _effects(result):
 
 def _show(args, out, board, answer):
     """Print what the board knows; returns the exit code: 1 where all passes of a lesson taught nothing."""
-    from ..lesson import ENOUGH
+    from ..board.lesson import ENOUGH
 
     classes, exemplars, frozen = board.client.learned()
     plan = board.design.config.learning

@@ -19,7 +19,7 @@ def arguments(parser):
 
 
 def run(args, out):
-    from .. import facts
+    from ..design import facts
 
     folder = _common.design(args, out)
     file = Path(args.out) if args.out else folder / "report.html"

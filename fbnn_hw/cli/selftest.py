@@ -6,7 +6,8 @@ import platform
 import shlex
 from pathlib import Path
 
-from .. import __version__, files, selftest
+from .. import __version__, files
+from ..board import selftest
 from ..errors import MismatchError, UsageError
 from . import _board, _common
 

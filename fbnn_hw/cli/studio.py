@@ -56,7 +56,7 @@ def run(args, out):
 
 
 def _write(path, design, out):
-    from ..emit import wasm
+    from ..simulate import wasm
     from ..studio import page
 
     _common.writable(path, *_common.generated(design.folder))
@@ -93,11 +93,11 @@ def _open(address):
 def _line(args, design, out):
     """(what opens a line to the board, its name, its patience)."""
     from ..design import link_speeds
-    from ..host import speed
-    from ..host.transport import Serial
+    from ..link import speed
+    from ..link.transport import Serial
 
     if args.board:
-        from ..emit.virtual import VirtualBoard, alone
+        from ..simulate.virtual import VirtualBoard, alone
 
         with alone(design.folder), VirtualBoard(design.folder, note=out.note) as board:
             yield lambda: Serial(board.port), "the virtual board", VIRTUAL_PATIENCE

@@ -14,9 +14,9 @@ from ..ir.network import LATENT, Network
 from ..machine import cycles, starts, timing
 from ..machine.config import AcceleratorConfig, check_shape
 from ..machine.learner import MOST_EXEMPLARS, Learn, LearnPlan, planes
+from ..machine.protocol import LOGIT_BITS
 from ..machine.step import FIELD_VALUES
 from ..machine.transfers import Transfer
-from ..protocol import LOGIT_BITS
 from ..targets import CHOSEN, WAYS, Target
 from . import irregular, late, schedule
 from .area import lut4

@@ -5,7 +5,8 @@ import time
 from dataclasses import dataclass
 
 from ..files import Stamp, json_object
-from . import blocks, pads, programmer, seeds, toolchain, xilinx
+from ..targets import blocks, synthesis
+from . import pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 
 RECORD = "build.json"
@@ -32,11 +33,11 @@ class Recipe:
     @property
     def key(self):
         """Key of the inputs and of the options of nextpnr, a hash."""
-        return toolchain.key(self.settings | {"place": self.commands(0)[0]}, self.files)
+        return synthesis.key(self.settings | {"place": self.commands(0)[0]}, self.files)
 
     def key_of(self, numbers):
         """Key of the inputs and the seeds `numbers`, a hash."""
-        return toolchain.key({"recipe": self.key, "seeds": list(numbers)}, {})
+        return synthesis.key({"recipe": self.key, "seeds": list(numbers)}, {})
 
     def commands(self, seed):
         """(options of nextpnr, options of the packer) for a seed."""
@@ -154,7 +155,7 @@ def _synthesise(inputs, where, tell):
     """Return {cell: count} of the netlist in `where`; a whole netlist of an interrupted build is used."""
     stamp = Stamp(where / "netlist.key", inputs.key)
     if stamp.valid(where / "netlist.json"):
-        return toolchain.cells(where)
+        return synthesis.cells(where)
     stamp.clear(where / "netlist.json", where / "cells.json")
     progress = SynthesisProgress()
 
@@ -162,7 +163,7 @@ def _synthesise(inputs, where, tell):
         progress.hear(line)
         tell(progress.share, progress.phase)
 
-    cells = toolchain.synthesise(inputs.settings["script"], where, inputs.tools, hear)
+    cells = synthesis.synthesise(inputs.settings["script"], where, hear, inputs.tools.native)
     stamp.write()
     return cells
 

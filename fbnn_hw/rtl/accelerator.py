@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..machine import timing
 from ..machine.learner import ACT_LATENCY, score_latency
-from ..protocol import Command
+from ..machine.protocol import Command
 from .argmax import Argmax
 from .array import MacArray
 from .copies import copy_of

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..protocol import AHEAD_CYCLES
+from ..machine.line import AHEAD_CYCLES
 from .signals import unnamed
 
 BLOCK = 512

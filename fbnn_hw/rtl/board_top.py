@@ -4,8 +4,7 @@ from amaranth import Array, Cat, ClockDomain, ClockSignal, DomainRenamer, Enable
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .. import protocol
-from ..machine import cycles
+from ..machine import cycles, protocol
 from .accelerator import LEARNER_PORTS
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader

@@ -6,7 +6,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In
 
 from ..errors import UsageError
-from ..targets.bridges import FEWEST_ASLEEP
+from ..machine.line import FEWEST_ASLEEP
 
 QUIET_BITS = 16
 """Bits of silence before it sleeps: more than any byte has."""

@@ -8,10 +8,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .. import protocol
 from ..errors import UsageError
+from ..machine import protocol
 from ..machine.config import RGB_BITS
-from ..protocol import Fault, Opcode
+from ..machine.protocol import Fault, Opcode
 from .ahead import ReadAhead
 from .learning.learner import command_layout, host_layout
 from .signals import unnamed
@@ -34,7 +34,7 @@ def learner_ports(plan, address_bits):
 
 
 class HostLink(wiring.Component):
-    """Requests in, replies out; twin: `fbnn_hw.protocol`.
+    """Requests in, replies out; twin: `fbnn_hw.machine.protocol`.
 
     The link passes an image on while it arrives, so no memory holds it.  If the message turns out
     damaged, or no result comes in time, `abort` strobes and the owner resets the accelerator.

@@ -8,7 +8,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..errors import UsageError
-from ..targets.bridges import EIGHTHS, FEWEST, bit_clocks
+from ..machine.line import EIGHTHS, FEWEST, bit_clocks
 from .signals import unnamed
 
 LARGEST = 1 << 17

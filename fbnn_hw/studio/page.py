@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..design import link_speeds
+from ..design import link_speeds, review_exemplars
 from ..errors import InputError
-from ..lesson import review_exemplars
 
 WEB = Path(__file__).parent / "web"
 PAGE, WORKER = "app.mjs", "gates_worker.mjs"
@@ -32,7 +31,7 @@ SHIPPED_EXAMPLES = 2
 def write(design, gates=None, server=None) -> str:
     """The text of the page for a `Design` that learns.
 
-    gates: `emit.wasm.Gates`, or None: the page then speaks to boards alone.  server: what the page must know of the server that
+    gates: `simulate.wasm.Gates`, or None: the page then speaks to boards alone.  server: what the page must know of the server that
     sends it, a dictionary, or None for a file.
     """
     facts = of(design)

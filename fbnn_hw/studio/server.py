@@ -17,8 +17,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..errors import InputError
-from ..host.client import Transport
-from ..protocol import CRC_BYTES, HEADER_BYTES, LONGEST_PAYLOAD
+from ..link.client import Transport
+from ..machine.protocol import CRC_BYTES, HEADER_BYTES, LONGEST_PAYLOAD
 
 ADDRESS = "127.0.0.1"
 NAMES = (ADDRESS, "localhost")

@@ -142,7 +142,7 @@ class Target:
         return best
 
     def rows_of(self, config: AcceleratorConfig) -> dict[str, list[tuple[int, int]]]:
-        """{"weights", "bank": (words, bits) of the block RAMs of each row} of the memories that the build makes itself (`fpga.blocks`).
+        """{"weights", "bank": (words, bits) of the block RAMs of each row} of the memories that the build makes itself (`targets.blocks`).
 
         Rows are counted from address 0 on.  There are as few as there are block RAMs for, since each takes a multiplexer, and of those
         the fewest block RAMs.  A memory that does not fit in this way is not among them: yosys makes it.

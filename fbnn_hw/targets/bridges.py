@@ -3,25 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-TOLERANCE = 0.015
-"""Largest error of a default speed, and of a bit of whole clocks where eighths would be nearer."""
-EIGHTHS = 8
-"""A bit takes whole clocks or, where none are near enough, eighths."""
-FEWEST = 3.5
-"""Least clocks of a bit: sampled within a clock of its middle, it then has 0.75 clocks left for the errors of both ends."""
-FEWEST_ASLEEP = 10
-"""Least clocks of a bit that wakes a design: the line is read a few clocks after it has fallen, before the middle of the start bit."""
+from ..machine.line import FEWEST, FEWEST_ASLEEP, TOLERANCE, bit_clocks
+
 COMMON = (1_000_000, 921_600, 460_800, 230_400, 115_200)
 """Bits a second that any such chip has."""
-
-
-def bit_clocks(clock_hz: float, baud: float) -> float:
-    """Clocks of a bit that come nearest to a speed: whole with an error of at most `TOLERANCE`, else in eighths.  An int where whole."""
-    whole = round(clock_hz / baud)
-    if whole and abs(clock_hz / whole / baud - 1) <= TOLERANCE:
-        return whole
-    eighths = round(EIGHTHS * clock_hz / baud)
-    return eighths / EIGHTHS if eighths % EIGHTHS else eighths // EIGHTHS
 
 
 @dataclass(frozen=True)

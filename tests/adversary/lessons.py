@@ -22,18 +22,17 @@ import numpy as np
 from PIL import Image
 
 import fbnn_hw.board
-import fbnn_hw.cli.classify
-import fbnn_hw.cli.learn
-import fbnn_hw.lesson  # noqa: F401  what a command finds imported
-from fbnn_hw import cli, protocol
-from fbnn_hw.emit import virtual
-from fbnn_hw.host.chip import ChipState, Impossible
-from fbnn_hw.host.client import Client
-from fbnn_hw.host.taught import Taught, named
-from fbnn_hw.host.transport import Serial
+import fbnn_hw.board.lesson  # noqa: F401  what a command finds imported
+from fbnn_hw import cli
+from fbnn_hw.board.taught import Taught, named
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.protocol import ERROR, REPLY, Fault, Opcode
+from fbnn_hw.link.chip import ChipState, Impossible
+from fbnn_hw.link.client import Client
+from fbnn_hw.link.transport import Serial
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import ERROR, REPLY, Fault, Opcode
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import virtual
 from tests import strategies
 
 FAULTS = "power", "unplugged", "unpowered", "wrong", "refused", "not done", "killed", "full"

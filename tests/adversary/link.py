@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
-from fbnn_hw import protocol
-from fbnn_hw.protocol import ERROR, LATENT, LOGITS, REPLY, SYNC, Fault, Identity, Opcode, Status
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import ERROR, LATENT, LOGITS, REPLY, SYNC, Fault, Identity, Opcode, Status
 
 from . import mutators
 from .runner import Case
@@ -95,7 +95,7 @@ def talk(seed, folder, share):
     """All that a host says, to a board that lies; what it believes must be possible."""
     from fbnn_hw.board import Board
     from fbnn_hw.design import Design
-    from fbnn_hw.host.client import Client
+    from fbnn_hw.link.client import Client
     from fbnn_hw.reference.learning.snapshot import State
 
     rng, design = np.random.default_rng(int(seed)), Design(folder)

@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 
-from fbnn_hw.host.taught import HEAD
+from fbnn_hw.board.taught import HEAD
 
 from . import mutators
 from .checkpoints import hostile_pickle, tensor
@@ -63,8 +63,8 @@ def snapshot(rng, world):
 
 def take_up(path, folder):
     """Read a file of what a board was taught, as `learn --restore` does; a learner that takes it must be able to go on."""
+    from fbnn_hw.board.taught import Taught
     from fbnn_hw.design import Design
-    from fbnn_hw.host.taught import Taught
     from fbnn_hw.reference.learning.snapshot import State
 
     taught = Taught.read(path)

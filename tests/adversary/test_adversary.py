@@ -14,12 +14,12 @@ import time
 import numpy as np
 import pytest
 
-from fbnn_hw.emit import virtual
-from fbnn_hw.host.chip import ChipState
-from fbnn_hw.host.client import Client
-from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.link.chip import ChipState
+from fbnn_hw.link.client import Client
+from fbnn_hw.link.transport import Serial
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import virtual
 from tests import strategies
 
 from . import budget, checkpoints, datasets, designs, foreign, link, networks, pictures, runner, states

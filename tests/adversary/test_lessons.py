@@ -8,11 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from fbnn_hw import protocol
 from fbnn_hw.design import Design, generate
-from fbnn_hw.host.client import Client
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.protocol import Opcode
+from fbnn_hw.link.client import Client
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import Opcode
 from tests import strategies, virtual_boards
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 from tests.studio.reference_board import ReferenceBoard

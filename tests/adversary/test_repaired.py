@@ -11,7 +11,7 @@ import torch
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
 from fbnn_hw.errors import InputError
-from fbnn_hw.host.client import Client
+from fbnn_hw.link.client import Client
 from tests.adversary import link, moments, states
 
 

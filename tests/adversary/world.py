@@ -9,10 +9,10 @@ import pytest
 
 from fbnn_hw import design
 from fbnn_hw.cli import main
-from fbnn_hw.emit import virtual
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import virtual
 from tests import strategies
 from tests.foreign import finn_folder
 from tests.fpga import nextpnr

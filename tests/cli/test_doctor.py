@@ -5,7 +5,7 @@ import pytest
 
 from fbnn_hw.cli import _doctor_board, doctor
 from fbnn_hw.fpga import programmer
-from fbnn_hw.host import transport
+from fbnn_hw.link import transport
 from fbnn_hw.targets import boards
 
 

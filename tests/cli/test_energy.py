@@ -3,7 +3,7 @@
 import pytest
 
 from fbnn_hw.design import generate
-from fbnn_hw.emit import activity
+from fbnn_hw.simulate import activity
 from tests.emit.test_activity import counted
 
 

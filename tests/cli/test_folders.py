@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fbnn_hw.data import datasets
-from fbnn_hw.host import transport
 from fbnn_hw.ir import checkpoint
+from fbnn_hw.link import transport
 from fbnn_hw.reference import inference
 from tests.data.test_folder import Pipe, pictures
 

@@ -8,19 +8,19 @@ import pytest
 from PIL import Image
 
 from fbnn_hw import Board, files
+from fbnn_hw.board.taught import HEAD, Taught
 from fbnn_hw.data import datasets
 from fbnn_hw.design import Design
-from fbnn_hw.emit import virtual
 from fbnn_hw.errors import InputError
-from fbnn_hw.host.chip import ChipState
-from fbnn_hw.host.client import Client
-from fbnn_hw.host.taught import HEAD, Taught
-from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.link.chip import ChipState
+from fbnn_hw.link.client import Client
+from fbnn_hw.link.transport import Serial
 from fbnn_hw.machine.config import AcceleratorConfig
+from fbnn_hw.machine.protocol import Opcode, encode
 from fbnn_hw.nn import checkpoint
-from fbnn_hw.protocol import Opcode, encode
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import virtual
 from tests import strategies, virtual_boards
 from tests.data import test_folder as folders
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.emit import output
+from fbnn_hw.design import output
 from fbnn_hw.ir import file as ir_file
 from fbnn_hw.ir.models import build as model
 from fbnn_hw.ir.network import Network
@@ -121,7 +121,7 @@ def test_what_a_design_has(folders, answer):
 
 def test_maps_never_share_a_word_at_a_time(folders):
     """From the layer that writes it to the last one that reads it, each map has its words for itself; 3mb by hand."""
-    from fbnn_hw import facts
+    from fbnn_hw.design import facts
     from fbnn_hw.report import design
 
     for folder, planned in folders.values():

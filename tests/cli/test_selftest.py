@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw import protocol, selftest
-from fbnn_hw.board import Board
+from fbnn_hw.board import Board, selftest
+from fbnn_hw.board.taught import Taught
 from fbnn_hw.cli import _board
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data.datasets import test_images as shipped_images
 from fbnn_hw.errors import InputError
-from fbnn_hw.host.taught import Taught
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.line import DEFAULT_BAUD
 from fbnn_hw.progress import silent
 from fbnn_hw.reference import inference
 from fbnn_hw.targets import TARGETS
@@ -42,7 +43,7 @@ class FakeBoard:
         self.client = SimpleNamespace(
             name="<board>", sequence=3, wait_s=0.02, repeated=repeated, identify=self.identify,
             status=lambda: self.identify() and SimpleNamespace(errors=errors),
-            transport=SimpleNamespace(baud=protocol.DEFAULT_BAUD, write=lambda data, timeout: self.sent.append(data), read=self.read))
+            transport=SimpleNamespace(baud=DEFAULT_BAUD, write=lambda data, timeout: self.sent.append(data), read=self.read))
 
     def read(self, timeout):
         return protocol.encode(*self.stopped) if self.stopped and len(self.sent[-1]) < 7 else b""

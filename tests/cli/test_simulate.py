@@ -16,8 +16,8 @@ import pytest
 
 from fbnn_hw.cli import main
 from fbnn_hw.design import generate
-from fbnn_hw.emit import simulator
 from fbnn_hw.machine import timing
+from fbnn_hw.simulate import simulator
 from tests import strategies
 from tests.quick import quick
 
@@ -150,7 +150,7 @@ def test_netlists_of_parts_without_models(design, refused):
 
 
 def test_waves(design, answer, refused, tmp_path, monkeypatch):
-    from fbnn_hw.emit import simulation
+    from fbnn_hw.simulate import simulation
 
     small = generate(strategies.smallest(), "ice40", outputs=4, out=tmp_path).folder
     found = answer("simulate", small, "--images", "1", "--waves")

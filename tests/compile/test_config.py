@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.emit.virtual import flash_image
 from fbnn_hw.machine.config import AcceleratorConfig
 from fbnn_hw.machine.step import decode
+from fbnn_hw.simulate.virtual import flash_image
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 

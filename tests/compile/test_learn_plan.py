@@ -8,15 +8,15 @@ import pytest
 
 from fbnn_hw.compile.plan import _choose_exemplars
 from fbnn_hw.compile.plan import plan as plan_accelerator
-from fbnn_hw.emit import output
+from fbnn_hw.design import output
 from fbnn_hw.errors import FitError, UsageError
-from fbnn_hw.host.chip import ChipState
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine import cycles
 from fbnn_hw.machine.config import AcceleratorConfig
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.machine.learner_memory import boot_rows
-from fbnn_hw.protocol import Space
+from fbnn_hw.machine.protocol import Space
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.targets import TARGETS
 from tests import strategies

@@ -9,11 +9,12 @@ import pytest
 
 from fbnn_hw.compile import late
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.emit import output, weights
+from fbnn_hw.design import output, weights
 from fbnn_hw.errors import FitError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.machine import interpreter
+from fbnn_hw.simulate.expected import expected_layers
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.quick import quick
@@ -39,7 +40,7 @@ def run(network, target, shape, seed):
     assert len(words) == used or config.weights == "memory" and len(words) == config.weight_words
     images = strategies.images(seed, 1, config.size)
     places = output.layout(planned)
-    expected = {name: values[0] for name, values in output.expected_layers(network, images, places["layers"]).items()}
+    expected = {name: values[0] for name, values in expected_layers(network, images, places["layers"]).items()}
     logits, banks = interpreter.Machine(config, words, seed).run(images[0])
     assert places["layers"], "nothing to compare"
     assert logits == expected["logits"].tolist()

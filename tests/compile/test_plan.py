@@ -16,7 +16,7 @@ from fbnn_hw.compile import late, layout, schedule
 from fbnn_hw.compile.lower import Irregular, lower
 from fbnn_hw.compile.lower import owner as owner_of
 from fbnn_hw.compile.plan import _check_words, _residents, plan
-from fbnn_hw.emit import output, weights
+from fbnn_hw.design import output, weights
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw.emit import activity, energy, netlist, virtual
-from fbnn_hw.emit.activity import Activity, Counts
 from fbnn_hw.errors import MismatchError, UsageError
+from fbnn_hw.simulate import activity, energy, netlist, virtual
+from fbnn_hw.simulate.activity import Activity, Counts
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.power import BY_NAME, CONSTANTS, Bounds
 from tests import strategies
@@ -208,7 +208,7 @@ def test_what_is_refused(estimate, adds, message):
 
 def test_a_netlist_that_errs_is_no_estimate(monkeypatch):
     """The answers of the simulation are compared with the reference."""
-    from fbnn_hw import protocol
+    from fbnn_hw.machine import protocol
 
     monkeypatch.setattr(activity.inference, "logits", lambda network, images: np.array([[3, -1]], np.int32))
     design = SimpleNamespace(folder="a", network=None)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fbnn_hw import bits, design
-from fbnn_hw.emit import simulator
-from fbnn_hw.emit.integration import AXI_STREAM
+from fbnn_hw.design.integration import AXI_STREAM
 from fbnn_hw.errors import UsageError
-from fbnn_hw.protocol import Command, Space
+from fbnn_hw.machine.protocol import Command, Space
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import simulator
 from tests import strategies
 from tests.quick import quick
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw.emit import netlist, simulator
-from fbnn_hw.fpga import blocks
 from fbnn_hw.rtl import verilog
+from fbnn_hw.simulate import netlist, simulator
+from fbnn_hw.targets import blocks
 from tests.quick import quick
 
 WEIGHTS = ((40, 1500, [(1024, 18), (1024, 18)]), (7, 5000, [(4096, 4), (1024, 18)]), (33, 300, [(2048, 9)]),

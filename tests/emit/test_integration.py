@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
-from fbnn_hw.emit import integration, simulator
-from fbnn_hw.emit.bench import bench
-from fbnn_hw.fpga.toolchain import YOSYS
+from fbnn_hw.design import integration
+from fbnn_hw.simulate import simulator
+from fbnn_hw.simulate.bench import bench
+from fbnn_hw.targets.synthesis import YOSYS
 from tests import strategies
 
 

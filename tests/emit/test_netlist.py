@@ -9,13 +9,14 @@ import pytest
 from fbnn_hw import design
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
-from fbnn_hw.emit import netlist, output, simulator
-from fbnn_hw.emit.bench import bench
+from fbnn_hw.design import output
 from fbnn_hw.errors import UsageError
-from fbnn_hw.fpga import toolchain
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.rtl import verilog
-from fbnn_hw.targets import TARGETS
+from fbnn_hw.simulate import netlist, simulator
+from fbnn_hw.simulate.bench import bench
+from fbnn_hw.simulate.expected import expected_layers
+from fbnn_hw.targets import TARGETS, synthesis
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
@@ -44,7 +45,7 @@ def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path):
     done = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=netlist.ARGUMENTS,
                      env={"BENCH_IMAGES": COUNT, "BENCH_STALL": 0, "BENCH_LATENT": 0, "BENCH_CYCLES": limit})
     assert not done.failed, done.failed
-    logits = output.expected_layers(network, images, ())["logits"]
+    logits = expected_layers(network, images, ())["logits"]
     run = bench.read_results(work, planned.config.lanes, 2)
     assert np.array_equal(run.logits, logits) and len(set(np.argmax(logits, axis=1))) == 2
     assert run.classes == np.argmax(logits, axis=1).tolist()
@@ -83,9 +84,9 @@ def test_the_block_ram_of_the_ecp5(tmp_path):
         values = rng.integers(0, 1 << min(bits, 63), words)
         (tmp_path / f"{name}.hex").write_text("".join(f"{value:x}\n" for value in values))
     (tmp_path / "memories.v").write_text(MEMORIES + verilog.MEMORIES.read_text())
-    script = (f"read_verilog memories.v\n{toolchain.FLOWS['ecp5'].synthesis} -top memories\nrename memories memories_netlist\n"
+    script = (f"read_verilog memories.v\n{synthesis.COMMANDS['ecp5']} -top memories\nrename memories memories_netlist\n"
               "write_verilog -noattr netlist.v\ntee -q -o cells.json stat -json\n")
-    cells = toolchain.synthesise(script, tmp_path, toolchain.Tools(False, {}))
+    cells = synthesis.synthesise(script, tmp_path)
     assert cells["DP16KD"] == 8
     widths = (tmp_path / "netlist.v").read_text()
     assert all(f".DATA_WIDTH_A(32'd{width})" in widths for width in (2, 9, 18, 36))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
-from fbnn_hw.emit.bench import bench
-from fbnn_hw.emit.integration import AXI_STREAM
-from fbnn_hw.protocol import Command
+from fbnn_hw.design.integration import AXI_STREAM
+from fbnn_hw.machine.protocol import Command
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate.bench import bench
 from tests import strategies
 from tests.quick import quick, slow
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.emit import output
+from fbnn_hw.design import output
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
 
-from fbnn_hw import protocol
+from fbnn_hw.machine import protocol
 from fbnn_hw.machine.learner import LearnPlan
-from fbnn_hw.protocol import Command, Opcode
+from fbnn_hw.machine.protocol import Command, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.accelerator import Accelerator
 from fbnn_hw.rtl.axi_stream import AxiStreamWrapper

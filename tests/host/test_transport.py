@@ -13,8 +13,8 @@ import pytest
 import serial
 
 from fbnn_hw.errors import InputError
-from fbnn_hw.host import transport
-from fbnn_hw.host.transport import Port, Serial
+from fbnn_hw.link import transport
+from fbnn_hw.link.transport import Port, Serial
 
 
 @pytest.fixture

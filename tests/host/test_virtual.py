@@ -9,19 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import bits, protocol, selftest
+from fbnn_hw import bits
 from fbnn_hw import design as designs
-from fbnn_hw.board import Board
+from fbnn_hw.board import Board, selftest
 from fbnn_hw.cli import main
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
-from fbnn_hw.emit import output, virtual
+from fbnn_hw.design import output
 from fbnn_hw.errors import InputError, ToolError
-from fbnn_hw.host.client import Client
-from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.models import CIFAR10, vgg
+from fbnn_hw.link.client import Client
+from fbnn_hw.link.transport import Serial
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.line import end_to_end_rate
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
+from fbnn_hw.simulate import virtual
 from fbnn_hw.targets import TARGETS
 from tests import schemas, strategies
 
@@ -109,7 +112,7 @@ def test_a_board_that_hears_ahead(generated, tmp_path):
     assert {status.cycles for _, status in answers[1:]} <= set(range(estimate["cycles"]))
     classes, ends = link_rate.measure(folder, data, board.clocks, True, board.build_dir)
     assert classes == inference.classify(expected).tolist()
-    rate = protocol.end_to_end_rate(estimate["cycles"], estimate["load_cycles"], 1e6, 1e6, 32, len(expected[0]), ahead=True)
+    rate = end_to_end_rate(estimate["cycles"], estimate["load_cycles"], 1e6, 1e6, 32, len(expected[0]), ahead=True)
     assert (ends[-1] - ends[1]) / (len(ends) - 2) == pytest.approx(1e6 / rate, rel=0.02)
 
 

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fbnn_hw import protocol
 from fbnn_hw.errors import InputError
-from fbnn_hw.protocol import LATENT, LOGITS, REPLY, Decoder, Identity, Opcode, Result, Status, crc, encode
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.line import end_to_end_rate, pass_bytes
+from fbnn_hw.machine.protocol import LATENT, LOGITS, REPLY, Decoder, Identity, Opcode, Result, Status, crc, encode
 
 CLASSIFY = Opcode.CLASSIFY
 IDENTITY = Identity(version=3, config=b"abcd", classes=10, size=32, latent_bytes=128, frames=1, max_classes=16, word_bytes=2, model=b"wxyz")
@@ -201,13 +202,13 @@ def test_nonsense_is_refused(call, message):
 
 def test_the_rate_at_the_end_of_the_line():
     """By hand: 3,079 bytes there and 29 back at 1 Mbaud take 31.08 ms, 992,861 cycles at 36 MHz take 27.58 ms."""
-    assert protocol.pass_bytes(32, 10) == (3079, 29)
-    assert protocol.end_to_end_rate(996_958, 4097, 36e6, 1e6, 32, 10) == pytest.approx(1 / (0.03108 + 992_861 / 36e6))
-    ahead = [protocol.end_to_end_rate(cycles + 4097, 4097, 48e6, 12e6, 32, 10, ahead=True) for cycles in (92_677, 1000)]
+    assert pass_bytes(32, 10) == (3079, 29)
+    assert end_to_end_rate(996_958, 4097, 36e6, 1e6, 32, 10) == pytest.approx(1 / (0.03108 + 992_861 / 36e6))
+    ahead = [end_to_end_rate(cycles + 4097, 4097, 48e6, 12e6, 32, 10, ahead=True) for cycles in (92_677, 1000)]
     assert ahead == [pytest.approx(48e6 / (29 * 40 + 3079 * 12 + 92_677)), pytest.approx(48e6 / (3079 * 40))]  # the line binds the second
     both = protocol.LOGITS | protocol.LATENT
     sent, back = len(encode(Opcode.CLASSIFY, bytes(3 * 4 ** 2))), len(encode(0x91, bytes(protocol.classify_bytes(both, 5, 8))))
-    assert protocol.pass_bytes(4, 5, both, 8) == (sent, back)
-    assert protocol.pass_bytes(32, 10, pixel_bits=13) == (1671, 29)
-    assert protocol.end_to_end_rate(996_958, 4097, 36e6, 1e6, 32, 10, pixel_bits=13) == pytest.approx(1 / (0.017 + 992_861 / 36e6))
-    assert protocol.end_to_end_rate(1000, 100, 1e6, 1e6, 4, 5, both, 8) == pytest.approx(1 / ((sent + back) * 1e-5 + 900e-6))
+    assert pass_bytes(4, 5, both, 8) == (sent, back)
+    assert pass_bytes(32, 10, pixel_bits=13) == (1671, 29)
+    assert end_to_end_rate(996_958, 4097, 36e6, 1e6, 32, 10, pixel_bits=13) == pytest.approx(1 / (0.017 + 992_861 / 36e6))
+    assert end_to_end_rate(1000, 100, 1e6, 1e6, 4, 5, both, 8) == pytest.approx(1 / ((sent + back) * 1e-5 + 900e-6))

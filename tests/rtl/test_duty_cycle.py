@@ -7,17 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw import design, protocol
+from fbnn_hw import design
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
-from fbnn_hw.emit import output, virtual
+from fbnn_hw.design import output
 from fbnn_hw.errors import UsageError
+from fbnn_hw.machine import protocol
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.rtl.duty_cycle import DutyCycle
 from fbnn_hw.rtl.qspi_flash import FlashChip
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.verilog import to_verilog
+from fbnn_hw.simulate import virtual
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.quick import quick

@@ -5,8 +5,10 @@ from dataclasses import replace
 from itertools import islice
 
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.emit import output, simulator
-from fbnn_hw.emit.bench import bench
+from fbnn_hw.design import output
+from fbnn_hw.simulate import simulator
+from fbnn_hw.simulate.bench import bench
+from fbnn_hw.simulate.expected import bench_images, expected_layers
 from fbnn_hw.targets import TARGETS
 
 RANDOM = ("+spram-random", "+verilator+rand+reset+2", "+verilator+seed+3")
@@ -30,11 +32,11 @@ class Design:
         self.built = simulator.build([self.folder / n for n in names if (self.folder / n).exists()], "testbench", self.folder / "sim_build",
                                      options=options)
         layers = json.loads((self.folder / "layout.json").read_text())["layers"]
-        self.expected = output.expected_layers(network, images, layers)
+        self.expected = expected_layers(network, images, layers)
 
     def run(self, stall=False, latent=False, reset=0, random=True):
         """Simulate all images; asserts that every bit, logit and class is the reference's; returns bench.Run."""
-        bench.write_images(self.folder, output.bench_images(self.images, self.network, self.plan.config))
+        bench.write_images(self.folder, bench_images(self.images, self.network, self.plan.config))
         limit = 20 * (self.known["first_cycles"] + len(self.images) * self.known["cycles"]) + 5000
         done = self.built.run("bench", directory=self.folder, search=[self.folder], arguments=RANDOM if random else (), env={
             "BENCH_IMAGES": len(self.images), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent), "BENCH_CYCLES": limit,

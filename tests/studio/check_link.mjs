@@ -1,4 +1,4 @@
-// Holds fbnn_hw/studio/web/link.mjs to link_vectors.json, whose answers fbnn_hw/protocol.py gave.  node check_link.mjs
+// Holds fbnn_hw/studio/web/link.mjs to link_vectors.json, whose answers fbnn_hw/machine/protocol.py gave.  node check_link.mjs
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import {Decoder, LinkError, encode, identity, result, status} from "../../fbnn_hw/studio/web/link.mjs";

@@ -4,11 +4,11 @@ import queue
 
 import numpy as np
 
-from fbnn_hw import protocol
 from fbnn_hw.errors import InputError
-from fbnn_hw.host.chip import ChipState
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.protocol import Fault, Opcode
+from fbnn_hw.link.chip import ChipState
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import Fault, Opcode
 from fbnn_hw.reference import inference
 
 

@@ -1,4 +1,7 @@
-"""The link protocol in the page's JavaScript, by answers that protocol.py gives: python tests/studio/test_link.py writes them anew."""
+"""The link protocol in the page's JavaScript, by answers that machine/protocol.py gives.
+
+python tests/studio/test_link.py writes them anew.
+"""
 
 import json
 import random
@@ -8,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw import protocol
 from fbnn_hw.errors import InputError
+from fbnn_hw.machine import protocol
 
 HERE = Path(__file__).parent
 VECTORS = HERE / "link_vectors.json"

@@ -14,15 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import cli, lesson, protocol
+from fbnn_hw import cli
 from fbnn_hw import design as designs
+from fbnn_hw.board import lesson
+from fbnn_hw.board.taught import Taught
 from fbnn_hw.data.images import read
-from fbnn_hw.emit import wasm
-from fbnn_hw.emit.wasm import Gates
-from fbnn_hw.host.taught import Taught
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.protocol import Fault, Opcode, Space
+from fbnn_hw.machine import protocol
+from fbnn_hw.machine.protocol import Fault, Opcode, Space
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import wasm
+from fbnn_hw.simulate.wasm import Gates
 from fbnn_hw.studio import page as pages
 from tests import kinds, strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology

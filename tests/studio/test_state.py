@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw.host.chip import ChipState
-from fbnn_hw.host.taught import Taught
+from fbnn_hw.board.taught import Taught
+from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.studio import page

@@ -10,11 +10,12 @@ import pytest
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import pads, plls, programmer
+from fbnn_hw.machine.line import bit_clocks
 from fbnn_hw.rtl.uart import divider
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets import boards as boards_module
 from fbnn_hw.targets.boards import board, boards, names
-from fbnn_hw.targets.bridges import BRIDGES, bit_clocks
+from fbnn_hw.targets.bridges import BRIDGES
 from tests import strategies
 
 ROOT = Path(__file__).parents[2]

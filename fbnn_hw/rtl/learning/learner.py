@@ -9,7 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.learner import READ_LATENCY
-from ...protocol import Command, Space
+from ...machine.protocol import Command, Space
 from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed
 from ..states import OneHot

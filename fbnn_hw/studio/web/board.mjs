@@ -1,5 +1,5 @@
 // A board that is taught: what the page knows of it, lessons, undo, and the way back after a broken line.
-// Twins: fbnn_hw/board.py and, of a lesson, fbnn_hw/lesson.py.
+// Twins: fbnn_hw/board/board.py and, of a lesson, fbnn_hw/board/lesson.py.
 
 import {answer, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./chip.mjs";
 import {Client} from "./client.mjs";

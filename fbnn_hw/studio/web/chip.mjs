@@ -1,4 +1,4 @@
-// The memory of a learner on a chip, read and written over the link: the twin of fbnn_hw/host/chip.py.  The learner must rest meanwhile.
+// The memory of a learner on a chip, read and written over the link: the twin of fbnn_hw/link/chip.py.  The learner must rest meanwhile.
 // facts: what the page was made with; facts.plan has the fields of fbnn_hw/machine/learner.py.
 
 import {Space} from "./link.mjs";

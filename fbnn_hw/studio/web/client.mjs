@@ -1,4 +1,4 @@
-// Requests to a board over any transport, repeated when one is lost: the twin of fbnn_hw/host/client.py.
+// Requests to a board over any transport, repeated when one is lost: the twin of fbnn_hw/link/client.py.
 
 import {
   Decoder, FAULTS, LATENT, LOGITS, LONGEST_PAYLOAD, LONGEST_POKE, LinkError, OPERAND_BYTES, Opcode, Space, encode, identity, isAnswer,

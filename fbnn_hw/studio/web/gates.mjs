@@ -1,4 +1,4 @@
-// The gates of a design behind the link's messages, a WebAssembly module of fbnn_hw/emit/browser, and the few calls of WASI that such a module makes.
+// The gates of a design behind the link's messages, a WebAssembly module of fbnn_hw/simulate/browser, and the few calls of WASI that such a module makes.
 
 const ERRNO = {SUCCESS: 0, BADF: 8, NOENT: 44, NOSYS: 52};
 const FOLDER = 3, FIRST_FILE = 4;  // file descriptors: the folder that is open from the start, then what path_open opens

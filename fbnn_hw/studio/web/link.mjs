@@ -1,4 +1,4 @@
-// Messages between this page and a board: docs/link.md is the definition, fbnn_hw/protocol.py its twin in Python.
+// Messages between this page and a board: docs/link.md is the definition, fbnn_hw/machine/protocol.py its twin in Python.
 // tests/studio/link_vectors.json holds both to the same answers.
 
 export const LINK_VERSION = 3;

@@ -1,5 +1,5 @@
 // The state of a learner as plain data, and as the bytes of a snapshot: docs/on-chip-learning.md, section "Snapshots".
-// Twins: fbnn_hw/reference/learning/snapshot.py and fbnn_hw/host/taught.py.
+// Twins: fbnn_hw/reference/learning/snapshot.py and fbnn_hw/board/taught.py.
 //
 // A state: {known, frozen, registers: [BigInt of noise, mask, pick], presented: [of each class], left: [of each class],
 // labels: [of each exemplar], latents: [bytes of each exemplar], output: [Int8Array of the counters of each class known]}.

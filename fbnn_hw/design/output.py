@@ -11,20 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import __version__, protocol
+from .. import __version__, bits, simulate
 from ..compile import area
 from ..errors import InputError
 from ..ir import file as ir_file
 from ..machine import cycles
 from ..machine.learner_memory import boot_rows
-from ..reference import encode, inference
+from ..machine.line import bit_clocks, end_to_end_rate
 from ..report.diagram import diagram
 from ..rtl.verilog import to_verilog
-from ..targets.bridges import bit_clocks
+from ..simulate.expected import bench_images, expected_layers
+from ..simulate.virtual import LOCK, alone
 from . import integration, weights
-from .virtual import LOCK, alone
 
-BENCH = Path(__file__).parent / "bench"
+BENCH = Path(simulate.__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "learned-*.lesson", "build-*"
 """Patterns of files that stay when a folder is written again.
 
@@ -71,7 +71,7 @@ def estimate(plan, target):
     spent = sum(frame.layers[x.label].total for x in convolutions) or 1  # without convolutions the shares are 0
     learning = {} if config.learning is None else {"learning": {
         "max_classes": config.learning.max_classes, "exemplars": config.learning.slots, "rows": split_memory(plan),
-        "row_bits": config.row_bits, "learn_cycles": learn_cycles(config), "plain_cycles": plan.frame_without_learning.total,
+        "row_bits": config.row_bits, "learn_cycles": cycles.learn_cycles(config), "plain_cycles": plan.frame_without_learning.total,
         "exemplar_cycles": plan.exemplar_cycles}}
     late = {"late_bits": config.late_rows * config.row_bits} if config.late_rows else {}
     sdram = {"sdram_bits_per_cycle": config.stream_bits_per_cycle} if config.sdram else {}
@@ -80,7 +80,7 @@ def estimate(plan, target):
         "clock_hz": clock_hz, "cycles": frame.total, "first_cycles": plan.first.total,
         "pass_cycles": [each.total for each in plan.passes.each], "pass_period": plan.passes.period,
         "load_cycles": frame.load, "frames_per_second": clock_hz / frame.total,
-        "baud": baud, "end_to_end_frames_per_second": protocol.end_to_end_rate(
+        "baud": baud, "end_to_end_frames_per_second": end_to_end_rate(
             frame.total, frame.load, clock_hz, clock_hz / bit_clocks(clock_hz, baud), config.size, config.result_classes,
             pixel_bits=config.pixel_bits),
         "layers": layers,
@@ -99,16 +99,6 @@ def _sources(plan):
         return {}
     fetched = plan.program.fetched()
     return {layer.name: source for layer, source in zip(fetched, plan.config.sources(map(plan.program.layer_words, fetched)))}
-
-
-def learn_cycles(config):
-    """Return the cycles that learning one new sample of a known class takes, its replays included.
-
-    Every presentation moves counters, the buffer is full with equal shares of the classes, and the number of draws is the average.
-    """
-    learning = config.learning
-    draws = (1 + learning.replays) * config.classes * 2 ** learning.slot_bits / learning.slots
-    return learning.learn_cycles(config.classes, learning.replays, 1 + learning.replays, round(draws), True)
 
 
 def layout(plan):
@@ -161,20 +151,6 @@ def parameters(plan, boot_bytes, frame_bytes):
     return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
 
 
-def expected_layers(network, images, names, classes=None):
-    """{"logits": int32 (N, classes), layer: bits} from the integer reference, for the layers in `names`.
-
-    classes: how many the hardware knows: all of the network's, or none.
-    """
-    values = inference.layers(network, images)
-    return {"logits": values[network.topology.ops[-1].name][:, :classes], **{name: values[name] for name in names}}
-
-
-def bench_images(images, network, config):
-    """Images, uint8 RGB (N, 3, S, S), as bench.py writes them out: as they are, or packed levels as maps (N, bytes, 1, 1) of one pixel."""
-    return encode.packed(images, network.topology.ops[0])[:, :, None, None] if config.takes_levels else images
-
-
 def folder_name(network, target, config):
     """`<model>-<classes>c-<target>-<id>`; the id names weights and hardware."""
     digest = sha256((ir_file.dumps(network) + config.to_json()).encode()).hexdigest()[:8]
@@ -197,7 +173,7 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
             tables = boot_rows(config.learning, config.learning.learner(network))
         boot_image, frame_image = weights.split(network, plan.program, config, tables)
         files["weights.bin"] = boot_image + frame_image
-        files["weights.hex"] = weights.bytes_hex(boot_image + frame_image)
+        files["weights.hex"] = bits.bytes_hex(boot_image + frame_image)
     else:
         shipped = config.learning.learner(network).shipped if config.learning else None
         files["weights.hex"] = weights.memory(network, plan.program, shipped)

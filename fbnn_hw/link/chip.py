@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import InputError, show
 from ..machine.learner import LearnPlan
 from ..machine.learner_memory import Rows, bits_of, counter_rows, counters_of, exemplar_rows, mirror_rows
-from ..protocol import Space
+from ..machine.protocol import Space
 from ..reference.learning.learner import Learner
 from ..reference.learning.lfsr import REGISTERS
 from ..reference.learning.snapshot import State

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .. import protocol
 from ..errors import ToolError
 from ..files import Stamp
+from ..machine import protocol
 from . import simulator
 from .virtual import accelerator_sources
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from .. import protocol
 from ..errors import InputError, show
+from ..machine import protocol
 from ..machine.config import RGB_BITS
 from ..machine.learner import MOST_EXEMPLARS
-from ..protocol import Fault, Opcode
+from ..machine.protocol import Fault, Opcode
 
 RETRIES = 3
 WAIT_S = 2.0

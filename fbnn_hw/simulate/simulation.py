@@ -10,9 +10,10 @@ from .. import files
 from ..errors import InputError, MismatchError, ToolError, UsageError
 from ..progress import silent
 from ..reference import encode
-from . import netlist, output, simulator
+from . import netlist, simulator
 from . import waves as waveforms
 from .bench import bench
+from .expected import bench_images, expected_layers
 
 IMAGES_A_RUN = 8
 SLOW_CYCLES = 20_000
@@ -174,7 +175,7 @@ def _prepare(design, work, layers):
 def _start(design, built, work, images, streams, arguments, window=False):
     """Run the bench on images -> `simulator.Results`; MismatchError where it does not end."""
     estimate, (stall, latent) = design.estimate, streams
-    bench.write_images(work, output.bench_images(images, design.network, design.config))
+    bench.write_images(work, bench_images(images, design.network, design.config))
     outcome = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, whole=not window, env={
         "BENCH_IMAGES": len(images), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent), "BENCH_WINDOW": int(window),
         "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(images) * estimate["cycles"])})
@@ -189,7 +190,7 @@ def _run_window(design, built, work, images, layers, streams, arguments, result,
     _prepare(design, work, complete)
     arguments = (*arguments, *waveforms.arguments(span, f"dump.{built.waves}"))
     outcome = _start(design, built, work, images, streams, arguments, window=True)
-    expected = output.expected_layers(design.network, images[:1], complete, design.config.classes)
+    expected = expected_layers(design.network, images[:1], complete, design.config.classes)
     try:
         difference = bench.layers_difference(work, design.layout | {"layers": complete}, expected, 0)
     finally:
@@ -201,7 +202,7 @@ def _run_window(design, built, work, images, layers, streams, arguments, result,
 
 
 def _compared(design, work, images, first):
-    expected = output.expected_layers(design.network, images, design.layout["layers"], design.config.classes)
+    expected = expected_layers(design.network, images, design.layout["layers"], design.config.classes)
     try:
         return bench.compare(work, expected, first)
     except (IndexError, KeyError, ValueError, FileNotFoundError) as error:

@@ -7,8 +7,8 @@ Ref: Lattice FPGA-TN-02204, ECP5 memory usage guide.
 
 import re
 
-from ..targets import target as find_target
-from ..targets import used_bits
+from . import target as find_target
+from . import used_bits
 
 FILE = "blocks.v"
 CELL_WORDS, CELL_BITS, PITCH, INITVALS = 1024, 18, 20, 64
@@ -97,7 +97,7 @@ def bank(rows, depth, width, granularity, registers=2, two_ports=False):
         for low in range(0, width, used):
             places = [low + i for i in range(used)]
             wired = [i + i // 8 if each >= 9 else i for i in range(used)]  # of 9 bits a byte, 8
-            block = [None] * each
+            block: list[str | None] = [None] * each
             data = ["1'b0"] * each
             for line, place in zip(wired, places):
                 block[line], data[line] = f"row{number}[{place}]", f"write_data[{place}]"

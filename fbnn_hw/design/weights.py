@@ -38,8 +38,3 @@ def memory(network, program, shipped=None):
         words = np.concatenate([words, np.pad(shipped.reshape(-1), (0, -shipped.size % words.shape[1])).reshape(-1, words.shape[1])])
     packed = np.packbits(words, axis=1, bitorder="little")[:, ::-1]
     return "".join(row.tobytes().hex() + "\n" for row in packed)
-
-
-def bytes_hex(data):
-    """Bytes as a text for $readmemh, one byte a line."""
-    return data.hex("\n") + "\n"

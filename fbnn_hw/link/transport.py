@@ -14,7 +14,7 @@ import serial
 from serial.tools import list_ports
 
 from ..errors import InputError
-from ..protocol import DEFAULT_BAUD
+from ..machine.line import DEFAULT_BAUD
 
 SLICE_S = 0.1
 """Longest single wait inside pyserial, in seconds.  On Windows, Ctrl-C takes effect between two waits."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ..errors import ToolError, UsageError
 from ..files import Stamp
-from ..fpga import blocks, toolchain
 from ..machine.config import AcceleratorConfig
+from ..targets import blocks, synthesis
 from ..targets import target as find_target
 
 BENCH = Path(__file__).parent / "bench"
@@ -42,24 +42,24 @@ def synthesise(folder, target, build_dir, on_line=None):
         files["weights.hex"] = (folder / "weights.hex").read_text()
     config = AcceleratorConfig.from_json((folder / "config.json").read_text())
     files |= blocks.of_design(config, target, files["accelerator.v"], files.get("weights.hex"))
-    script = (f"{toolchain.reading([name for name in files if name != 'testbench.v'])}"
-              f"{toolchain.FLOWS[target].synthesis} -top accelerator\nwrite_verilog -noattr netlist.v\ntee -q -o cells.json stat -json\n")
+    script = (f"{synthesis.reading([name for name in files if name != 'testbench.v'])}"
+              f"{synthesis.COMMANDS[target]} -top accelerator\nwrite_verilog -noattr netlist.v\ntee -q -o cells.json stat -json\n")
     files["parameters.vh"] = re.sub(r"(?m)^`define DUMP\(STEPS\).*$", "`define DUMP(STEPS)", files["parameters.vh"])
     where.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (where / name).write_text(text)
     # Weights that are in the FPGA's memory are in the netlist.
     depends = {"accelerator.v": files["accelerator.v"], "weights.hex": files.get("weights.hex", "")}
-    stamp = Stamp(where / "netlist.sha256", toolchain.key([script, version], depends))
+    stamp = Stamp(where / "netlist.sha256", synthesis.key([script, version], depends))
     if not stamp.valid(where / "netlist.v"):
         stamp.clear()
-        toolchain.synthesise(script, where, toolchain.Tools(False, {"pyosys": version}), on_line)
+        synthesis.synthesise(script, where, on_line)
         stamp.write()
     cells = share / models / "cells_sim.v"
     if not cells.is_file():
         raise ToolError(f"{cells}: not found; python -m pip install --force-reinstall pyosys")
     # Verilator takes the first of two modules of one name: yosys' is empty.
-    return [where / "testbench.v", where / "parameters.vh", *extra, cells, where / "netlist.v"], toolchain.cells(where)
+    return [where / "testbench.v", where / "parameters.vh", *extra, cells, where / "netlist.v"], synthesis.cells(where)
 
 
 def _yosys():
@@ -69,5 +69,5 @@ def _yosys():
     try:
         import pyosys
     except ImportError:
-        raise toolchain.absent("pyosys") from None
+        raise synthesis.absent("pyosys") from None
     return Path(pyosys.__file__).parent / "share", metadata.version("pyosys")

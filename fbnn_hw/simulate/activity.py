@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .. import files, protocol
+from .. import files
 from ..errors import MismatchError, ToolError, UsageError
-from ..fpga import toolchain
+from ..machine import protocol
 from ..progress import silent
 from ..reference import encode, inference
+from ..targets import synthesis
 from . import netlist, virtual
 
 TARGET = "ice40"
@@ -158,24 +159,24 @@ def _netlist(sources, build):
     for path in verilog:
         if path.parent != build:
             (build / path.name).write_text(path.read_text())
-    script = (f"read_verilog {names}\n{toolchain.FLOWS[TARGET].synthesis} -noflatten -top board_top\nwrite_json netlist.json\n"
+    script = (f"read_verilog {names}\n{synthesis.COMMANDS[TARGET]} -noflatten -top board_top\nwrite_json netlist.json\n"
               "tee -q -o cells.json stat -json\n")
     _, version = netlist._yosys()
-    tools, texts = toolchain.Tools(False, {"pyosys": version}), {path.name: path.read_text() for path in verilog}
-    stamp = files.Stamp(build / "netlist.sha256", toolchain.key([script, version], texts))
+    texts = {path.name: path.read_text() for path in verilog}
+    stamp = files.Stamp(build / "netlist.sha256", synthesis.key([script, version], texts))
     if not stamp.valid(build / "netlist.json"):
         stamp.clear()
-        toolchain.synthesise(script, build, tools)
+        synthesis.synthesise(script, build)
         stamp.write()
-    counted = count(build, build / "netlist.json", tools)
+    counted = count(build, build / "netlist.json")
     modules = _own(json.loads((build / "netlist.json").read_text())["modules"])
     return counted, _flip_flops(modules, "board_top", OWN)
 
 
-def count(build, netlist_json, tools):
+def count(build, netlist_json):
     """Write the Verilog of a netlist that yosys wrote as JSON, with counters; returns its path."""
     (build / "counted.json").write_text(json.dumps(with_wires(json.loads(netlist_json.read_text()))))
-    toolchain.synthesise("read_json counted.json\nwrite_verilog -noattr counted.v\ntee -q -o cells.json stat -json\n", build, tools)
+    synthesis.synthesise("read_json counted.json\nwrite_verilog -noattr counted.v\ntee -q -o cells.json stat -json\n", build)
     counted = build / "activity.v"
     counted.write_text(with_counters((build / "counted.v").read_text()))
     return counted

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from . import files
-from .errors import FbnnError, InputError
-from .host.chip import ChipState, Impossible, marks_of
-from .host.client import REHEARSE, Client
-from .host.taught import Taught, named
-from .reference.learning.learner import Learner
+from .. import files
+from ..errors import FbnnError, InputError
+from ..link.chip import ChipState, Impossible, marks_of
+from ..link.client import REHEARSE, Client
+from ..reference.learning.learner import Learner
+from .taught import Taught, named
 
 KEEP_S = 1.5
 """Seconds that an interrupted program still takes to read what a board knows."""

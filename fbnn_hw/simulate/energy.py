@@ -1,6 +1,6 @@
 """Energy of a frame and of a lesson, estimated: the events of a simulation, times the energy of each event."""
 
-from .. import protocol
+from ..machine.line import BITS_A_BYTE
 from ..progress import silent
 from ..rtl.duty_cycle import QUIET_BITS, check_wakes
 from ..rtl.qspi_flash import FlashChip
@@ -56,7 +56,7 @@ def stretched(counted, counts, size, clock_hz, baud):
 
     The cycles that a slower line adds, and a faster one saves, count as waiting.
     """
-    more = protocol.BITS_A_BYTE * size * (clock_hz / baud - counted.clocks)
+    more = BITS_A_BYTE * size * (clock_hz / baud - counted.clocks)
     return activities.Counts().add(counts).add(counted.waiting, more)
 
 
@@ -126,7 +126,7 @@ def _lesson(design, counted, frame, clock_hz, baud):
     """{"lesson": one sample learned, and a lesson of FRAMES pictures}; {} where the design does not learn."""
     if counted.lesson is None:
         return {}
-    from .output import learn_cycles
+    from ..machine.cycles import learn_cycles
 
     line = stretched(counted, activities.Counts(), counted.lesson_bytes, clock_hz, baud)
     cycles = learn_cycles(design.config)

@@ -84,7 +84,7 @@ module board (
     `define CORE top
 `endif
 `ifdef ACTIVITY
-    // For emit/activity.py: what the board is at (S: starts, W: waits, L: bytes come or go, C: computes), and what its pins do.
+    // For simulate/activity.py: what the board is at (S: starts, W: waits, L: bytes come or go, C: computes), and what its pins do.
     reg [63:0] activity_cycle = 0, flash_edges = 0, flash_clocks = 0, flash_selected = 0, line_edges = 0;
     reg [9:0] flash_still = 0;  // cycles without a clock of the flash
     wire [7:0] activity_phase = `CORE.accelerator.step != 0 ? "C" : !ready ? "S" : active || !flash_still[9] ? "L" : "W";

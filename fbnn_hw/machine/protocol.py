@@ -23,16 +23,14 @@ from heapq import heappop, heappush
 from struct import Struct
 from typing import Self
 
-from .errors import InputError
-from .machine.config import RGB_BITS, AcceleratorConfig, image_bytes
+from ..errors import InputError
+from .config import RGB_BITS, AcceleratorConfig, image_bytes
 
 VERSION = 3
 LEVELS_VERSION = 4
 """Of a board that takes images as levels: its identity has the bits of a pixel, the rest is as in `VERSION`."""
 FRAMES = 1
 """A byte of the identity.  Designs of version 0.2 could take several images a pass."""
-DEFAULT_BAUD = 3_000_000
-"""Speed of the line where nothing else is said."""
 SYNC = 0xFB
 REPLY = 0x80
 ERROR = 0xFF
@@ -463,38 +461,6 @@ class Status:
 def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:
     """Bytes of a result: logits (2 bytes each, signed; of the classes known) if asked for, the latent if asked for, the class (2 bytes)."""
     return 2 * classes * bool(flags & LOGITS) + latent_bytes * bool(flags & LATENT) + 2
-
-
-BITS_A_BYTE = 10
-"""On the line: a start bit, eight bits, a stop bit."""
-AHEAD_CYCLES = 12
-"""Clocks in which a byte that came ahead is read (rtl.ahead)."""
-
-
-def pass_bytes(size, classes, flags=LOGITS, latent_bytes=0, pixel_bits=RGB_BITS):
-    """(bytes to the board, bytes back) of an image of size x size pixels."""
-    empty = len(encode(Opcode.CLASSIFY))
-    return empty + image_bytes(size, pixel_bits), empty + classify_bytes(flags, classes, latent_bytes)
-
-
-def end_to_end_rate(cycles: int, load_cycles: int, clock_hz: float, baud: float, size: int, classes: int, flags: int = LOGITS,
-                    latent_bytes: int = 0, ahead: bool = False, pixel_bits: int = RGB_BITS) -> float:
-    """frames/s that a host at the end of the line can see.
-
-    A host sends an image, waits for the answer and sends the next one.  So the time on the line and the
-    cycles add up, except `load_cycles` of the `cycles` of a pass, in which the image arrives.
-    clock_hz: of the accelerator.  baud: bits a second.  The host's own time, such as that of a USB
-    adapter, is not in it.
-
-    ahead: the image comes while the board works on the one before.  Then an answer, the image's way from the board's memory and the
-    cycles add up, or the image's time on the line binds where it is longer.
-    """
-    there, back = pass_bytes(size, classes, flags, latent_bytes, pixel_bits)
-    if ahead:
-        work = BITS_A_BYTE * back / baud + (AHEAD_CYCLES * there + cycles - load_cycles) / clock_hz
-        return 1 / max(work, BITS_A_BYTE * there / baud)
-    line_seconds = BITS_A_BYTE * (there + back) / baud
-    return 1 / (line_seconds + (cycles - load_cycles) / clock_hz)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from .. import protocol
-from ..protocol import Opcode
+from ..machine import protocol
+from ..machine.protocol import Opcode
 from . import transport
 
 WAIT_S = 0.4

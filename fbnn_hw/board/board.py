@@ -12,19 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from . import bits, files
-from .design import Design, holding, link_speeds
-from .errors import FbnnError, InputError, UsageError, whole
-from .host import speed
-from .host.chip import ChipState
-from .host.client import Client
-from .host.taught import Taught, named
-from .host.transport import Serial
-from .machine.config import RGB_BITS
-from .progress import silent
-from .protocol import Result
+from .. import bits, files
+from ..design import Design, holding, link_speeds
+from ..errors import FbnnError, InputError, UsageError, whole
+from ..link import speed
+from ..link.chip import ChipState
+from ..link.client import Client
+from ..link.transport import Serial
+from ..machine.config import RGB_BITS
+from ..machine.protocol import Result
+from ..progress import silent
+from ..reference import encode
 from .pupil import KEEP_S, Astray, Pupil, spare
-from .reference import encode
+from .taught import Taught, named
 
 VIRTUAL_WAIT_S = 300
 """A simulation takes seconds for what a board does in milliseconds."""
@@ -106,7 +106,7 @@ class Board:
         InputError
             Another program runs the virtual board of this design.
         """
-        from .emit import virtual
+        from ..simulate import virtual
 
         design = design if isinstance(design, Design) else Design(design)
         with virtual.alone(design.folder), virtual.VirtualBoard(design.folder, note=note) as simulation, Serial(simulation.port) as port:

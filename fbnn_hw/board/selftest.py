@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from . import protocol
-from .data.datasets import test_images
-from .errors import FbnnError, UsageError
-from .machine import cycles, timing
-from .progress import silent
-from .reference import inference
+from ..data.datasets import test_images
+from ..errors import FbnnError, UsageError
+from ..machine import cycles, protocol, timing
+from ..machine.line import BITS_A_BYTE
+from ..progress import silent
+from ..reference import inference
 
 IMAGES = 300
 """Images that ship."""
 LESSON_IMAGES = 5
-FAST, SLOW = protocol.BITS_A_BYTE, 1 << 16
+FAST, SLOW = BITS_A_BYTE, 1 << 16
 """Cycles of a byte on the line: a cycle a bit, and so many that a weight stream brings all that finds room meanwhile."""
 LINK = 10
 """Most cycles that the link needs to see the first answer, on top of those of the last pixel."""
@@ -135,7 +135,7 @@ def cycle_bounds(board, design, count):
     later = slice(1 if count > 1 else 0, None)
     pieces = len(design.config.pieces)
     link = LINK + timing.encoder_latency(pieces, design.config.encoder_rate, design.config.lanes)
-    line = int(LINE_BYTES * protocol.BITS_A_BYTE * design.estimate["clock_hz"] / board.client.transport.baud)
+    line = int(LINE_BYTES * BITS_A_BYTE * design.estimate["clock_hz"] / board.client.transport.baud)
     return min(slow[later]), max(*slow[later], *fast[later], line) + link + design.estimate["load_cycles"]
 
 

@@ -3,10 +3,10 @@
 import json
 from contextlib import contextmanager
 
-from .design import Design
-from .errors import InputError, show
-from .targets import TARGETS
-from .targets.boards import boards
+from ..errors import InputError, show
+from ..targets import TARGETS
+from ..targets.boards import boards
+from . import Design
 
 LARGEST = 1 << 26
 """Bytes of a file that is read; the largest one written, a placement of a large part, has some 10 MB."""
@@ -14,7 +14,7 @@ LARGEST = 1 << 26
 
 def page(folder):
     """(the HTML page as bytes, its figures as plain values, titles of the boards with a build) of a folder.  Raises InputError."""
-    from .report import design, page
+    from ..report import design, page
 
     with _sound(folder):
         facts = read(folder)

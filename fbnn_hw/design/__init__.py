@@ -1,0 +1,9 @@
+"""A design: planned, written into a folder, found and opened again."""
+
+from .find import EXAMPLE, OUT, holding, link_speeds, newest
+from .folder import Design
+from .generate import INPUTS, LEARNERS, WRAPPERS, generate, plan, write
+from .review import review_exemplars
+
+__all__ = ["EXAMPLE", "INPUTS", "LEARNERS", "OUT", "WRAPPERS", "Design", "generate", "holding", "link_speeds", "newest", "plan",
+           "review_exemplars", "write"]

@@ -1,0 +1,86 @@
+"""Designs in a folder of designs: the youngest, the one that a board holds, and the speeds at which boards with them talk."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from .. import files
+from ..errors import InputError, whole
+from ..machine.line import DEFAULT_BAUD
+from ..targets import TARGETS
+from .folder import MANIFEST_BYTES, MOST_BYTES, Design, manifest_of
+
+OUT = "rtl_out"
+"""The folder that designs are written to.  It is searched where no design is named."""
+EXAMPLE = "example"
+"""A small design that is in git, in OUT; it is taken only where there is no other."""
+
+
+def newest(root: str | Path = OUT, learns: bool = False) -> Path:
+    """Path of the youngest generated folder under `root`, EXAMPLE only where there is no other.
+
+    learns: of those that learn.  Raises InputError where there is none.
+    """
+    folders = _folders(root)
+    if learns and folders and not (folders := list(filter(_learns, folders))):
+        raise InputError(f"{root}: no design that learns; run fbnn-hw generate --model 0.5mb.pt --target ice40 --learn, or name its folder")
+    if not folders:
+        more = " --learn" if learns else ""
+        raise InputError(f"{root}: no generated design; run fbnn-hw generate --model 0.5mb.pt --target ice40{more}, or name its folder")
+    return folders[0]
+
+
+def holding(config_id: str, model_mark: str, root: str | Path = OUT) -> Design | None:
+    """The design under `root` of a configuration, as a board names it.
+
+    The youngest with the weights of `model_mark`, else the youngest with others; None where there is none.
+    """
+    designs = []
+    for folder in _folders(root):
+        with suppress(InputError):
+            if manifest_of(folder / "manifest.json")["config_id"] == config_id:
+                designs.append(Design(folder))
+    return next((design for design in designs if design.model_mark == model_mark), designs[0] if designs else None)
+
+
+def _folders(root):
+    """Folders of the designs under `root`, youngest first, EXAMPLE last."""
+    manifests = sorted(Path(root).glob("[!.]*/manifest.json"), key=lambda path: (path.parent.name != EXAMPLE, path.stat().st_mtime))
+    return [path.parent for path in reversed(manifests)]
+
+
+def _learns(folder):
+    """Whether the design in a folder learns, by its configuration; False for one that is damaged."""
+    try:
+        return json.loads(files.read(folder / "config.json", MOST_BYTES, "a configuration"))["learning"] is not None
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def link_speeds(design: Design | None = None) -> list[int]:
+    """Bits a second at which a board may talk, the likeliest first: those of builds, youngest first, then defaults of boards.
+
+    design: what the board holds; None: not known, so the builds are those of all designs in OUT.
+    """
+    from ..targets.boards import boards
+    from ..targets.bridges import COMMON
+
+    folders = [design.folder] if design else _folders(OUT)
+    records = [record for folder in folders for record in folder.glob("build-*/build.json")]
+    records.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    speeds = [baud for baud in map(_built_baud, records) if baud]
+    parts = [design.target] if design else TARGETS.values()
+    for board in boards().values():
+        if board.part in parts:
+            clocks = [design.target.clock_of(design.config)] if design else [board.part.clock_hz, board.part.learn_hz]
+            speeds += [board.baud(clock_hz, bool(design and design.config.sleeps)) for clock_hz in clocks if clock_hz]
+    return list(dict.fromkeys([*speeds, DEFAULT_BAUD, COMMON[0]]))
+
+
+def _built_baud(path):
+    """The speed that a record of `build` says, or 0."""
+    try:
+        baud = json.loads(files.read(path, MANIFEST_BYTES, "a record of fbnn-hw build"))["baud"]
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
+        return 0
+    return baud if whole(baud, 1, 10 ** 8) else 0

@@ -1,1 +1,0 @@
-"""Verilog and C++ of the virtual board: see `fbnn_hw.emit.virtual`."""
