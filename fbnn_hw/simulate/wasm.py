@@ -97,7 +97,7 @@ endmodule
 
 
 def header(design):
-    """The macros of gates.cpp: sizes of memories and messages, and what the design answers to IDENTIFY."""
+    """gates.h: sizes of memories, what the design answers to IDENTIFY, and the protocol's numbers."""
     from ..rtl.board_top import weight_bytes
 
     config, streams = design.config, design.config.weights == "stream"
@@ -110,7 +110,13 @@ def header(design):
         "IMAGE_BYTES": config.image_bytes, "MAX_CLASSES": config.learning.max_classes, "HOST_BYTES": words, "STREAMS": int(streams),
         "BOOT": weight_bytes(config)[0], "BEAT": config.beat_bits // 8,
         "IDENTITY": f"{{{', '.join(map(str, identity.pack()))}}}"}
-    return "".join(f"#define {name} {value}\n" for name, value in values.items())
+    numbers = {name: getattr(protocol, name) for name in ("SYNC", "REPLY", "ERROR", "HEADER_BYTES", "CRC_BYTES", "OPERAND_BYTES",
+                                                          "CRC_START", "CRC_POLYNOMIAL", "LOGITS", "LATENT")}
+    enums = {"Opcode": dict(protocol.Opcode.__members__), "Fault": {"NONE": 0, **protocol.Fault.__members__}}
+    return "".join([*(f"#define {name} {value}\n" for name, value in values.items()),
+                    *(f"constexpr int {name} = {value};\n" for name, value in (numbers | {"SPACES": len(protocol.Space)}).items()),
+                    *(f"enum {name} {{ {', '.join(f'{key} = {int(value)}' for key, value in members.items())} }};\n"
+                      for name, members in enums.items())])
 
 
 def _compile(sources, build_dir, module):

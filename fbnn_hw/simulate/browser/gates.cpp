@@ -13,8 +13,8 @@
 
 #include "Vtop.h"
 #include "Vtop___024root.h"
-#include "gates.h"
 #include "verilated.h"
+#include "gates.h"
 
 #define EXPORT(name) extern "C" __attribute__((export_name(#name)))
 
@@ -24,11 +24,6 @@ using Bytes = std::vector<uint8_t>;
 constexpr int BUFFER = 1 << 17, HALF_PS = 10416;
 constexpr uint64_t PATIENCE = 1 << 24;  // cycles after which something does not come
 constexpr int SETTLE = 4;               // cycles after which `busy` and `refused` are those of a command
-constexpr int SYNC = 0xFB, REPLY = 0x80, ERROR = 0xFF, HEADER_BYTES = 5, CRC_BYTES = 2, OPERAND_BYTES = 4;
-enum Opcode { IDENTIFY = 0x01, STATUS = 0x02, CLASSIFY = 0x10, LEARN = 0x21, STORE = 0x22, REHEARSE = 0x23, FREEZE = 0x24, RESET = 0x27,
-              PEEK = 0x30, POKE = 0x38, SPACES = 8 };
-enum Flag { LOGITS = 1, LATENT = 2 };
-enum Fault { NONE = 0, CRC = 1, OPCODE = 2, LENGTH = 3, TIMEOUT = 4, BUSY = 6, RESULT = 7, LABEL = 8, FROZEN = 9, SAMPLE = 10 };
 const uint8_t IDENTITY_[] = IDENTITY;
 
 uint8_t inbox_[BUFFER], outbox_[BUFFER];
@@ -222,10 +217,10 @@ Fault carry_out(int opcode, uint8_t sequence, const uint8_t *payload, Bytes &ans
 }
 
 unsigned crc(const uint8_t *bytes, size_t count) {
-    unsigned value = 0xFFFF;
+    unsigned value = CRC_START;
     while (count--) {
         value ^= *bytes++;
-        for (int i = 0; i < 8; i++) value = value >> 1 ^ (value & 1 ? 0x8408 : 0);
+        for (int i = 0; i < 8; i++) value = value >> 1 ^ (value & 1 ? CRC_POLYNOMIAL : 0);
     }
     return value;
 }
