@@ -63,7 +63,7 @@ def made(network, target, options):
     except FitError as error:
         return {"refused": str(error)}
     with tempfile.TemporaryDirectory() as folder:
-        manifest = design.Design(design.write(net, planned, target, folder)).manifest
+        manifest = design.write(net, planned, target, folder).manifest
     files = manifest["files"]
     return {"id": manifest["config_id"], "cycles": planned.frame.total, "first": planned.first.total,
             "weights": files["weights.hex"], "layout": files["layout.json"], "verilog": files["accelerator.v"]}

@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import files
 from ..errors import UsageError, nearest
 
-JSON_VERSION = 1
+JSON_VERSION = 2
 """The key json_version of the objects that --json prints; docs/json.md says what may change under it."""
 PROGRESS_DELAY_S = 2
 NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|-inf$", re.IGNORECASE)

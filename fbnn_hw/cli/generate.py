@@ -3,7 +3,6 @@
 import shlex
 
 from ..errors import FbnnError, plural
-from ..machine.config import image_bytes
 from . import _common
 
 GROUP = "make"
@@ -71,6 +70,8 @@ def _levels(config):
     """A line on images that come as levels."""
     if not config.takes_levels:
         return ()
+    from ..machine.config import image_bytes
+
     return (f"input   levels, {config.pixel_bits} bits a pixel: {config.image_bytes:,} bytes an image, "
             f"{image_bytes(config.size):,} of RGB",)
 
@@ -95,59 +96,50 @@ def _learning(estimate, config):
 
 
 def run(args, out):
-    from .. import design
+    from ..design.generate import planned, write
+    from ..design.options import Options
     from ..targets import target
 
     part = target(args.target)
     _, network = _common.checkpoint(args.model)
-    planned = design.plan(
-        network, part, learn=args.learn, max_classes=args.max_classes, exemplars=args.exemplars, counter_bits=args.counter_bits,
-        pixels=args.pixels, lanes=args.lanes, outputs=args.outputs, duty_cycle=args.duty_cycle, weights=args.weights,
-        input=args.input)
+    options = Options(**{name: getattr(args, name) for name in Options.names()})
+    plan = planned(network, part, options)
 
     def kept(folder):
         out.kept = f"{folder} is written"
 
-    written = design.Design(design.write(network, planned, part, args.out, out.progress, args.wrapper, kept))
-    learner = None if args.learn else _learner(network, part, planned.config, args)
-    _show(out, written, part, planned.rejected_shape, automatic=not args.outputs)
-    out.text(*_offer(args, learner))
+    written = write(network, plan, part, args.out, out.progress, args.wrapper, kept)
+    learner = None if args.learn else _learner(network, args)
+    _show(out, written, part, plan.rejected_shape, automatic=not args.outputs)
+    out.text(*_offer(learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
                 "learner": learner, "files": {name: written.folder / name for name in _sizes(written)}})
 
 
-def _learner(network, part, config, args):
-    """What --learn would give and cost here, as estimated: a dict, or {"refused": why not}."""
-    from .. import design
-    from ..compile import area
-    from ..machine.cycles import learn_cycles
+def _learner(network, args):
+    """What --learn would give here: {"max_classes", "command"}, or {"refused": why not}.  Whether it fits, its own plan says."""
+    from ..compile.plan import check_latent
+    from ..design.options import MORE_CLASSES, Options
 
     try:
-        learner = design.plan(network, part, learn=True, weights=args.weights, input=args.input)
+        Options(learn=True).learner(network.topology)
+        check_latent(network.topology)
     except FbnnError as error:
         return {"refused": str(error)}
-    learning = learner.config.learning
-    shape = [learner.config.pixels, learner.config.lanes, learner.config.outputs]
-    return {"max_classes": learning.max_classes, "exemplars": learning.slots, "shape": shape, "cycles": learner.frame.total,
-            "learn_cycles": learn_cycles(learner.config), "replays": learning.replays,
-            "lut4": area.lut4(learner.config, part) - area.lut4(config, part), "clock_hz": part.clock_of(learner.config)}
+    where = [*(("--weights", args.weights) if args.weights else ()), *(("--input", args.input) if args.input != "rgb" else ())]
+    command = ["fbnn-hw", "generate", "--model", args.model, "--target", args.target, *where, "--learn"]
+    return {"max_classes": len(network.topology.classes) + MORE_CLASSES, "command": shlex.join(command)}
 
 
-def _offer(args, learner):
+def _offer(learner):
     """Lines on a design of the same network that goes on learning on the chip."""
     if learner is None:
         return ()
     if "refused" in learner:
         return "", f"learn   on the chip, with --learn: not here ({learner['refused']})"
-    where = [*(("--weights", args.weights) if args.weights else ()), *(("--input", args.input) if args.input != "rgb" else ())]
-    command = ["fbnn-hw", "generate", "--model", args.model, "--target", args.target, *where, "--learn"]
-    return ("", f"learn   new classes on the chip: {shlex.join(command)}",
-            f"        room for {learner['max_classes']} classes, "
-            f"a replay buffer of {learner['exemplars']:,} {plural(learner['exemplars'], 'exemplar')}; "
-            f"{' x '.join(map(str, learner['shape']))}, {learner['lut4']:+,} LUT4 against this design,",
-            f"        {learner['cycles']:,} cycles a frame, {learner['learn_cycles']:,} for a new sample and {learner['replays']} replays, "
-            f"at {learner['clock_hz'] / 1e6:g} MHz (estimated)")
+    return ("", f"learn   new classes on the chip: {learner['command']}",
+            f"        room for {learner['max_classes']} classes; the command says what it costs")
 
 
 def _sizes(design):

@@ -32,6 +32,8 @@ class Design:
     ----------
     folder : str or Path
         What `generate` wrote.
+    contents : dict, optional
+        {name: bytes} of its files, where they have just been written: they are not read back.
 
     Attributes
     ----------
@@ -47,18 +49,20 @@ class Design:
         A file is missing, damaged or of another kind.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, contents: dict[str, bytes] | None = None) -> None:
         if not isinstance(folder, str | Path):
             raise InputError(f"design {show(folder)}: expected a folder that `fbnn-hw generate` wrote, as text or as a Path")
-        self.folder = Path(folder)
-        self.manifest: dict = manifest_of(self.folder / "manifest.json")
-        self.check()
+        self.folder, self._contents = Path(folder), contents or {}
+        self.manifest: dict = manifest_of(self.folder / "manifest.json", self._contents.get("manifest.json"))
+        if not contents:
+            self.check()
         self.config: AcceleratorConfig = self._config()
         if len(self.classes) != self.config.classes:
             raise InputError(f"{self.folder / 'manifest.json'}: {len(self.classes)} classes, expected the {self.config.classes} of "
                              "config.json; generate the folder again")
         self.estimate: dict = self._values("estimate.json", _estimate_fault)
         self.layout: dict = self._values("layout.json", lambda values: _layout_fault(values, self.config))
+        self._contents = {}
 
     def check(self) -> None:
         """Compare every file with its hash in the manifest.  Raises InputError at the first that differs."""
@@ -70,6 +74,8 @@ class Design:
 
     def read(self, name: str) -> bytes:
         """The bytes of one of its files.  Raises InputError where it is missing or too large."""
+        if name in self._contents:
+            return self._contents[name]
         if not (self.folder / name).exists():
             raise InputError(f"{self.folder / name}: not found, expected because manifest.json names it; generate the folder again")
         return files.read(self.folder / name, MOST_BYTES, "the file that `fbnn-hw generate` wrote")
@@ -199,6 +205,8 @@ class Design:
 
     def _values(self, name, fault):
         values = self._json(name)
+        if name == "estimate.json":
+            _upgrade(values)
         if problem := fault(values):
             raise InputError(f"{self.folder / name}: {problem}, {AGAIN}")
         return values
@@ -219,10 +227,10 @@ class Design:
         raise InputError(f"{path}: damaged, {AGAIN}")
 
 
-def manifest_of(path):
-    """The checked content of manifest.json."""
+def manifest_of(path, data=None):
+    """The checked content of manifest.json.  data: its bytes, where they are known."""
     try:
-        values = json.loads(files.read(path, MANIFEST_BYTES, WRITTEN))
+        values = json.loads(data or files.read(path, MANIFEST_BYTES, WRITTEN))
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
@@ -243,6 +251,12 @@ def _matches(pattern, value):
     return isinstance(value, str) and bool(pattern.fullmatch(value))
 
 
+def _upgrade(estimate):
+    """Make the content of an estimate.json of before 0.2.9, which says nothing of the passes before the later ones, one of today."""
+    if isinstance(estimate, dict) and "pass_cycles" not in estimate:
+        estimate |= {"pass_cycles": [estimate.get("first_cycles"), estimate.get("cycles")], "pass_period": 1}
+
+
 def _estimate_fault(values):
     """The fault of the content of estimate.json, in words, or ""."""
     if not isinstance(values, dict) or values.get("target") not in TARGETS:
@@ -250,7 +264,7 @@ def _estimate_fault(values):
     for name in ("cycles", "first_cycles", "load_cycles", "lut4"):
         if not whole(values.get(name), 0 if name in ("load_cycles", "lut4") else 1):
             return f"{name} is no count"
-    passes, period = values.get("pass_cycles", [1]), values.get("pass_period", 1)  # folders of before 0.2.9 have neither
+    passes, period = values["pass_cycles"], values.get("pass_period")
     if not isinstance(passes, list) or not passes or not all(map(whole, passes)) or not whole(period, 0, len(passes) + 1):
         return "pass_cycles are no counts"
     clock = values.get("clock_hz")

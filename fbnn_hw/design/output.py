@@ -23,6 +23,7 @@ from ..rtl.verilog import to_verilog
 from ..simulate.expected import bench_images, expected_layers
 from ..simulate.virtual import LOCK, alone
 from . import integration, weights
+from .folder import Design
 
 BENCH = Path(simulate.__file__).parent / "bench"
 KEPT = "learned-*.snapshot", "learned-*.lesson", "build-*"
@@ -158,7 +159,7 @@ def folder_name(network, target, config):
 
 
 def write(plan, network, target, root, images, wrapper=None, written=None):
-    """Write the folder under `root`, whole or not at all; returns its Path.
+    """Write the folder under `root`, whole or not at all; returns its `Design`.
 
     images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
     written: called with the folder as soon as it is there.
@@ -217,7 +218,7 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
         _replace(folder, files, written)
     except OSError as error:
         raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written, on a disk with room") from None
-    return folder
+    return Design(folder, files)
 
 
 def _checkpoint(network):

@@ -36,7 +36,7 @@ def cache(tmp_path, monkeypatch):
 def test_whole_sequence(flags, extractor, answer, tmp_path):
     out = tmp_path / "chip.json"
     result = answer(*TINY, "--model", extractor, "--epochs", 2, "--seeds", 2, "--out", out, *flags)
-    assert {"json_version": 1, **json.loads(out.read_text())} == result
+    assert {"json_version": 2, **json.loads(out.read_text())} == result
     assert list(result["summary"]) == ["chip", "adam", "adam-equal-memory", "nearest-mean", "streaming-lda"]
     for run in result["runs"]:
         assert sorted(run["classes"]) == sorted(f"{c}" for c in run["classes"]) and len(run["classes"]) == 6

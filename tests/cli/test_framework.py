@@ -153,7 +153,7 @@ def test_errors_in_a_verb(monkeypatch, cli, error, code, line):
     monkeypatch.setattr(command, "load", lambda verb: Fake(error))
     assert cli("doctor") == (code, "", f"fbnn-hw doctor: {line}\n")
     exit_code, out, err = cli("doctor", "--json")
-    assert exit_code == code and json.loads(out) == {"json_version": 1, "error": line, "exit_code": code}
+    assert exit_code == code and json.loads(out) == {"json_version": 2, "error": line, "exit_code": code}
     assert "Traceback" in cli("doctor", "-v")[2]
 
 

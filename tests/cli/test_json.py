@@ -56,7 +56,7 @@ def test_what_a_schema_refuses(model, answer):
     """A key more, a key less, another type, deep inside too; an error without its exit code."""
     values = answer("inspect", model[0])
     for fault in (lambda v: v.update(more=1), lambda v: v.pop("bits"), lambda v: v.update(bits="1"), lambda v: v.pop("json_version"),
-                  lambda v: v.update(json_version=2), lambda v: v["layers"][0].update(more=1), lambda v: v["layers"][-1].pop("macs"),
+                  lambda v: v.update(json_version=3), lambda v: v["layers"][0].update(more=1), lambda v: v["layers"][-1].pop("macs"),
                   lambda v: v["encoder"].update(name=None), lambda v: v.update(error="x")):
         wrong = copy.deepcopy(values)
         fault(wrong)

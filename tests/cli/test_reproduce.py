@@ -297,7 +297,7 @@ def test_the_object_of_runs_that_fail_or_are_submitted(cli, tmp_path, monkeypatc
     flags = ("reproduce", "table-fpt", "--init", tmp_path / "fe.pt", "--results", tmp_path, "--json")
     monkeypatch.setattr(sweep, "local", lambda commands, jobs, done: [0, 3])
     code, out, _ = cli(*flags, "--run")
-    assert code == 3 and json.loads(out) == {"json_version": 1, "name": "table-fpt", "error": "a run failed", "exit_code": 3}
+    assert code == 3 and json.loads(out) == {"json_version": 2, "name": "table-fpt", "error": "a run failed", "exit_code": 3}
     monkeypatch.setattr(sweep, "submit", lambda commands, *_: [type("Job", (), {"job_id": "7"}) for _ in commands])
     code, out, _ = cli(*flags, "--submit", "slurm")
     assert code == 0 and len(json.loads(out)["jobs"]) == 12

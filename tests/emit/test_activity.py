@@ -228,7 +228,7 @@ def test_the_json_is_that_of_its_schema():
     design = SimpleNamespace(**{**vars(DESIGN), "config": learning})
     for one, lesson in ((DESIGN, None), (design, Counts(100, Counter({"link": 3})))):
         report = energy.estimate(one, None, activity=counted(lesson=lesson, lesson_bytes=20), baud=1_000_000)
-        assert ("lesson" in schemas.check("energy", json.dumps({"json_version": 1} | report) + "\n")) is (lesson is not None)
+        assert ("lesson" in schemas.check("energy", json.dumps({"json_version": 2} | report) + "\n")) is (lesson is not None)
 
 
 def test_stretches_belong_to_requests():

@@ -1,0 +1,134 @@
+"""The choices of `generate`, checked in one place."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from ..compile.plan import check_latent
+from ..errors import UsageError, nearest, show, whole
+from ..ir.network import LATENT, Network, Topology
+from ..machine.learner import Learn
+from ..reference.learning import Head, LearnConfig
+from ..reference.learning.config import ADDING, ADDING_DEFAULTS, MEANS, MEANS_BITS
+from ..targets import WAYS, Target
+from ..targets import target as find_target
+
+LEARNERS = "replay", "prototypes", "means"
+"""How a design may learn."""
+INPUTS = "rgb", "levels"
+"""What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
+WRAPPERS = ("axi-stream",)
+"""What can stand around an accelerator; design.integration writes them."""
+MORE_CLASSES = 6
+"""Classes that a learner has room for beyond those of its network, where nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a network becomes a design: keywords of `generate`, and flags of `fbnn-hw generate`.
+
+    Parameters
+    ----------
+    learn : bool or str
+        True or "replay": the chip learns with replay, from the classes of the network on.
+        "prototypes": the chip begins with no class, and keeps for each class the signs of the sums
+        of its latents, without exemplars.  "means": the same with two bits of each sum.
+    max_classes : int, optional
+        Room for classes; by default 6 more than the network has.
+    exemplars : int, optional
+        Slots of the replay buffer; by default the most that leave frames as fast, or nearly.
+    counter_bits : int, optional
+        Width of the learner's counters; by default 8, with "prototypes" and "means" 4.
+    pixels, lanes, outputs : int, optional
+        Size of the array; by default the fastest that fits.
+    wrapper : str, optional
+        "axi-stream" adds a module with AXI4-Stream ports around the accelerator.
+    duty_cycle : bool
+        Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
+    weights : str, optional
+        Where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design) or "sdram"; by default on the chip
+        where they fit, else in a flash.
+    input : str
+        What the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it,
+        which are fewer bits.
+
+    Raises
+    ------
+    UsageError
+        A value is none of these, or two of them exclude each other.
+    """
+
+    learn: bool | str | None = False
+    max_classes: int | None = None
+    exemplars: int | None = None
+    counter_bits: int | None = None
+    pixels: int | None = None
+    lanes: int | None = None
+    outputs: int | None = None
+    wrapper: str | None = None
+    duty_cycle: bool = False
+    weights: str | None = None
+    input: str = "rgb"
+
+    def __post_init__(self) -> None:
+        for name in ("max_classes", "exemplars", "counter_bits", "pixels", "lanes", "outputs"):
+            value = getattr(self, name)
+            if value is not None and not whole(value, 1):
+                raise UsageError(f"--{name.replace('_', '-')} {value!r}: expected a whole number from 1")
+        for name, legal in (("weights", (None, *WAYS.values())), ("input", INPUTS), ("learn", (False, True, None, *LEARNERS)),
+                            ("wrapper", (None, *WRAPPERS))):
+            if (value := getattr(self, name)) not in legal:
+                words = [word for word in legal if isinstance(word, str)]
+                raise UsageError(f"--{name} {value}: expected {' or '.join(words)}{nearest(str(value), words)}")
+        if not self.learn and (self.max_classes or self.exemplars or self.counter_bits):
+            raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
+        if self.learn in ADDING and self.exemplars:
+            raise UsageError(f"--exemplars {self.exemplars}: expected none with --learn {self.learn}, which keeps no samples")
+        if self.learn == MEANS and self.counter_bits and self.counter_bits < MEANS_BITS:
+            raise UsageError(f"--counter-bits {self.counter_bits}: expected at least {MEANS_BITS} with --learn {self.learn}")
+        if self.wrapper and self.duty_cycle:
+            raise UsageError(f"--wrapper {self.wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return [field.name for field in fields(cls)]
+
+    def part(self, target: str | Target, topology: Topology) -> Target:
+        """The target, with an encoder that takes what the accelerator gets."""
+        part = target if isinstance(target, Target) else find_target(target)
+        if self.duty_cycle and part.technology != "ice40-spram":
+            name = part.part if part.lut4 else f"--target {part.name}"
+            raise UsageError(f"--duty-cycle: {name} has no memory with a standby, expected --target ice40")
+        if self.input == "rgb":
+            return part
+        if (first := topology.ops[0]).kind == "bits8":
+            raise UsageError(f"--input levels: layer {first.name} reads bytes, expected a thermometer or binarize; use --input rgb")
+        return replace(part, encoder_bits=None)
+
+    @property
+    def way(self) -> str | None:
+        """The way to have weights, a key of `targets.WAYS`."""
+        return next((way for way, name in WAYS.items() if name == self.weights), None)
+
+    def learner(self, topology: Topology) -> Learn | None:
+        """The head and the configuration of its learner, whose slots are 0 where the planner chooses them."""
+        if not self.learn:
+            return None
+        classes = self.max_classes or len(topology.classes) + MORE_CLASSES
+        if self.learn in ADDING:
+            options: dict[str, Any] = ADDING_DEFAULTS | ({"counter_bits": self.counter_bits} if self.counter_bits else {})
+            learner = Head.of_latent(topology), LearnConfig(classes, rule=self.learn, **options)
+            check_latent(topology)
+        else:
+            width = self.counter_bits or 8
+            # Lessons are short.  Shipped weights must outlast the first samples of a new class, and a new row needs a quick start.
+            # Measured in docs/on-chip-learning.md.
+            learner = Head.of(topology), LearnConfig(
+                classes, self.exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)
+        replace(learner[1], slots=learner[1].slots or 1).verify()
+        return learner
+
+    def network(self, network: Network) -> Network:
+        """What the accelerator computes of a network: all of it, or up to the latent where its learner begins with no class."""
+        if not isinstance(network, Network):
+            raise UsageError(f"network {show(network)}: expected what fbnn_hw.load(name) returns")
+        return network.extractor(LATENT) if self.learn in ADDING else network
