@@ -73,10 +73,6 @@ class Accelerator(wiring.Component):
     Timing
     ------
     `fbnn_hw.machine.cycles`, exactly, while nobody stalls.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

@@ -139,10 +139,6 @@ class BoardTop(wiring.Component):
     Timing
     ------
     `HostLink` and `Accelerator` determine it.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1,

@@ -42,10 +42,6 @@ class Drain(wiring.Component):
     Timing
     ------
     A write comes one cycle after its strobe.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

@@ -32,10 +32,6 @@ class Loader(wiring.Component):
     Timing
     ------
     `ThermometerEncoder` determines the cycles of a pixel.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

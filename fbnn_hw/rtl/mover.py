@@ -62,10 +62,6 @@ class WeightMover(wiring.Component):
     | t + 1            | `request` is 1: the mover has the port     |
     | t + 2            | `address` holds the row's number           |
     | t + 1 + read     | `row` holds the row's bits (`timing.read`) |
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

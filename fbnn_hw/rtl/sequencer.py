@@ -138,10 +138,6 @@ class Sequencer(wiring.Component):
     Timing
     ------
     `fbnn_hw.machine.cycles`, exactly.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

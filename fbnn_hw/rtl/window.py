@@ -62,10 +62,6 @@ class WindowAddress(wiring.Component):
     ------
     Two additions with a register after each.  The second register is the caller's port, so `banks`
     follows the first by combinational logic.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):
@@ -118,10 +114,6 @@ class WindowAlign(wiring.Component):
     Timing
     ------
     Latency 1.  All inputs but `data` come `flags_early` cycles before it.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, config):

@@ -38,10 +38,6 @@ class SignUpdate(wiring.Component):
     Timing
     ------
     Combinational.
-
-    Resources
-    ---------
-    docs/benchmarks.md has the cells of whole designs.
     """
 
     def __init__(self, count, bits, stored, confidence=0):
