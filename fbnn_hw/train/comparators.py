@@ -7,7 +7,7 @@ import torch
 
 from .. import bits
 from ..nn import head, losses
-from . import latent_learners
+from . import latent_learners, start
 from .learner import Learner
 from .memorizer import BitCode, check_room, fitting, shares
 
@@ -136,10 +136,9 @@ class DarkReplay(Learner):
         self.exemplar_bits = problem.latent + LOGIT_BITS * problem.classes
         check_room(problem.buffer_bits, self.exemplar_bits, problem.classes, "exemplars")
         self.model, self.recipe, self.epochs = problem.network(), problem.recipe, problem.recipe.epochs
-        names = [o.name for o in self.model.topology.ops]
-        after = set(names[names.index("latent") + 1:])
-        self.parameters = [p for name, layer in self.model.layers.items() if name in after for p in layer.parameters()]
-        self.fan_in = self.model.layers[names[-1]].fan_in
+        layers = [self.model.layers[name] for name in start.classifier(self.model.topology)]
+        self.parameters = [p for layer in layers for p in layer.parameters()]
+        self.fan_in = layers[-1].fan_in
         self.device = self.parameters[0].device
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
         self.seen = self.offered = 0

@@ -116,9 +116,8 @@ def with_classes(topology, classes):
 
 def classifier(topology):
     """Names of the layers with weights after the latent: they are what latent replay trains."""
-    names = [o.name for o in topology.ops]
-    after = set(names[names.index(LATENT) + 1:])
-    return [name for name in topology.weight_shapes() if name in after]
+    weighted = topology.weight_shapes()
+    return [o.name for o in topology.head if o.name in weighted]
 
 
 def further(start, topology, seed, options):
