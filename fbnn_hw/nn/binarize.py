@@ -183,7 +183,7 @@ def _framed(y, pad, fill):
 
 
 def weight(proxy, limit=1.0, times=1):
-    """sign(proxy) in {-1, +1}, with each `times` neighbours of the second dimension added up; its gradient passes where |proxy| <= limit."""
+    """sign(proxy) in {-1, +1}, each `times` neighbours of the second dimension added up.  The gradient passes where |proxy| <= limit."""
     return _Weight.apply(proxy, limit, times)
 
 

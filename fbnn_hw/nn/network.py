@@ -152,7 +152,8 @@ class FBNN(nn.Module):
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
         byte_maps, self._latent_shape = topology.byte_maps(), shapes.get(LATENT)
-        normed = {o.name for o in topology.ops if norm == "bn" and o.kind in NORMED and o not in topology.head and not getattr(o, "logits", False)}
+        before = topology.ops[:len(topology.ops) - len(topology.head)]
+        normed = {o.name for o in before if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
         self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, o.name in normed,
                                                          not byte_maps.isdisjoint(o.inputs)) for o in weighted})
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})

@@ -158,21 +158,17 @@ class DarkReplay(Learner):
         x, y = (torch.from_numpy(array).to(self.device) for array in (latents, np.asarray(labels, np.int64)))
         recipe = self.recipe
         self.seen = max(self.seen, int(y.max()) + 1)
-        steps = math.ceil(len(y) / recipe.batch)
-        optimizer = torch.optim.Adam(self.parameters, recipe.lr, fused=True)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.epochs * steps)
-        for epoch in range(recipe.epochs):
-            for index in torch.randperm(len(y), generator=self.generator).split(recipe.batch):
-                logits = self._logits(x[index])
-                loss = losses.cross_entropy(self._scaled(logits), y[index], None)
-                if len(self.y):
-                    loss = loss + self._past()
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-                schedule.step()
-                if not epoch:
-                    self._offer(x[index], y[index], logits.detach())
+
+        def loss(index, epoch):
+            logits = self._logits(x[index])
+            value = losses.cross_entropy(self._scaled(logits), y[index], None)
+            if len(self.y):
+                value = value + self._past()
+            if not epoch:
+                self._offer(x[index], y[index], logits.detach())
+            return value
+
+        latent_learners.train(self.parameters, loss, len(y), recipe.epochs, recipe.batch, recipe.lr, self.generator)
 
     def _logits(self, latents):
         return head.logits(self.model, latents.float() * 2 - 1)

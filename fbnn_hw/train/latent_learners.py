@@ -32,6 +32,22 @@ def dense_head(topology, copies):
     return Topology(topology.name, (*extractor, twice, replace(last, inputs=(twice.name,))), topology.classes)
 
 
+def train(parameters, loss, count, epochs, batch, lr, generator):
+    """Adam on `count` samples, with a rate that falls from `lr` to 0 by a cosine.
+
+    loss(index, epoch): of the samples at `index`, which the generator draws.
+    """
+    optimizer = torch.optim.Adam(parameters, lr, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * math.ceil(count / batch))
+    for epoch in range(epochs):
+        for index in torch.randperm(count, generator=generator).split(batch):
+            value = loss(index, epoch)
+            optimizer.zero_grad(set_to_none=True)
+            value.backward()
+            optimizer.step()
+            schedule.step()
+
+
 class AdamReplay:
     """Binary weights that Adam trains through their float proxies, by a straight-through estimator.
 
@@ -64,18 +80,12 @@ class AdamReplay:
         self.seen = max(self.seen, int(y.max()) + 1)
         weights = losses.inverse_frequency(torch.bincount(y, minlength=self.seen).clamp_min(1))
         alpha = 1 / math.sqrt(self.c * self.layers[-1].fan_in * self.seen)
-        optimizer = torch.optim.Adam([p for layer in self.layers for p in layer.parameters()], self.lr, fused=True)
-        steps = math.ceil(len(y) / self.batch)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs * steps)
-        for _ in range(self.epochs):
-            order = torch.randperm(len(y), generator=self.generator)
-            for index in order.split(self.batch):
-                logits = head.logits(self.model, x[index].float() * 2 - 1)[:, :self.seen]
-                loss = losses.cross_entropy(logits * alpha, y[index], weights)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-                schedule.step()
+
+        def loss(index, _):
+            logits = head.logits(self.model, x[index].float() * 2 - 1)[:, :self.seen]
+            return losses.cross_entropy(logits * alpha, y[index], weights)
+
+        train([p for layer in self.layers for p in layer.parameters()], loss, len(y), self.epochs, self.batch, self.lr, self.generator)
         self.memory.update(latents, labels)
 
     @torch.no_grad()
