@@ -10,7 +10,7 @@ from contextlib import suppress
 AGAIN_S = 0.05
 """An interrupt comes again so soon, until it is answered."""
 LONGEST_IMPORT_S = 0.5
-"""The process ends where an import takes longer after an interrupt."""
+"""The process ends where imports take longer after an interrupt."""
 
 
 def command():
@@ -18,113 +18,74 @@ def command():
 
     So do `kill` and a terminal that is closed: what it has started, such as a compiler, would go on without it.
     """
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    heard = [number for number in numbers if number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL]  # nohup ignores one
-    for number in heard:
-        signal.signal(number, _end)
+    interrupt = _Interrupt()
+    for number in (getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)):
+        if number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores one
+            signal.signal(number, interrupt.hear)
+    unraisable = sys.unraisablehook
+    sys.unraisablehook = lambda lost: lost.exc_type is KeyboardInterrupt or unraisable(lost)
     from .cli import command as run
 
-    interrupt = _Interrupt()
-    unraisable = sys.unraisablehook
-
-    def tell(lost):
-        if lost.exc_type is KeyboardInterrupt:
-            interrupt.dropped(sys._getframe(1))
-        else:
-            unraisable(lost)
-
-    sys.unraisablehook = tell
-
-    def ready(answer):
-        interrupt.answer = answer
-        for number in heard:
-            signal.signal(number, interrupt.hear)
-        return interrupt.answered
-
-    run(ready)
+    run(interrupt)
 
 
 class _Interrupt:
     """A KeyboardInterrupt that is not lost.
 
     Python raises one wherever it is at work.  In an import, C code may abort the process for it or make another error of it; a `hasattr`
-    in C and the callback of a weak reference drop it.  So an interrupt waits for the end of an import, and comes again till it is answered.
+    in C and the callback of a weak reference drop it.  So none is raised in an import, and it comes again till it is answered.
+
+    answer: gives the line on stderr and the text on stdout where the process must end at once; None while the command is imported.
     """
 
-    def __init__(self):
-        self.main = _thread.get_ident()
-        self.since = None  # time.monotonic of the first
-        self.done = False
-        self.answer = None  # called for the line on stderr and the text on stdout that answer where the process must end at once
-
-    def answered(self):
-        """Call when the line that answers has been printed: nothing is raised from now on."""
-        self.done = True
+    answer = None
+    since, done = None, False  # time.monotonic of the first; whether the line that answers has been printed
 
     def hear(self, number, frame):
         """The handler of a signal."""
         if self.done:
             return
-        first = self.since is None
         self.since = self.since or time.monotonic()
-        importer = _importer(frame)
-        if importer and time.monotonic() > self.since + LONGEST_IMPORT_S:
-            line, text = self.answer()
-            _end(line=line, text=text)
-        _thread.start_new_thread(self._again, (number,))
-        if importer:
-            self._raise_in(importer, number)
-        elif first or not _is_handled():
-            signal.default_int_handler(number, frame)
+        imports = _imports(frame)
+        if not self.answer or imports and time.monotonic() > self.since + LONGEST_IMPORT_S:
+            _end(*(self.answer() if self.answer else ("fbnn-hw: interrupted; nothing was written", "")))
+        _thread.start_new_thread(self._again, (_thread.get_ident(), number))
+        if not imports:
+            self.check()
 
-    def dropped(self, frame):
-        """Call when one was raised where nothing can be, such as in a generator that is thrown away, during the work of `frame`."""
-        if not _is_handled():
-            self._raise_in(frame, signal.SIGINT)
+    def check(self):
+        """Raise a KeyboardInterrupt where one was heard and has no answer, and no `except` or `finally` that met one is at work."""
+        error = sys.exc_info()[1]
+        while error and not isinstance(error, KeyboardInterrupt):
+            error = error.__context__
+        if self.since and not self.done and error is None:
+            raise KeyboardInterrupt
 
-    def _raise_in(self, frame, number):
-        """Raise as soon as a frame is at work again."""
-        def trace(*_):
-            sys.settrace(None)
-            if not self.done:
-                signal.default_int_handler(number, frame)
+    def answered(self):
+        """Call when the line that answers has been printed: nothing is raised from now on."""
+        self.done = True
 
-        frame.f_trace_opcodes, frame.f_trace = True, trace
-        sys.settrace(lambda *_: None)
-
-    def _again(self, number):
+    def _again(self, main, number):
         time.sleep(AGAIN_S)
         if self.done:
             return
         if hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(self.main, number)  # wakes it where it waits
+            signal.pthread_kill(main, number)  # wakes it where it waits
         else:
             _thread.interrupt_main(number)
 
 
-def _importer(frame):
-    """The frame that waits for an import, the outermost one, or None where no module is being imported."""
-    importer = None
-    while frame:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            importer = frame.f_back
+def _imports(frame):
+    """Whether a frame, or one that called it, waits for an import."""
+    while frame and not frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
-    return importer
+    return frame is not None
 
 
-def _is_handled():
-    """Whether an `except` or `finally` that met a KeyboardInterrupt is at work."""
-    error = sys.exc_info()[1]
-    while error and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
-
-
-def _end(*_, line="fbnn-hw: interrupted; nothing was written", text=""):
+def _end(line, text):
     os.write(2, line.encode(errors="backslashreplace") + b"\n")
-    if text:
-        with suppress(OSError):  # stdout may be closed
-            os.write(1, text.encode())
+    with suppress(OSError):  # stdout may be closed
+        os.write(1, text.encode())
     os._exit(130)
 
 

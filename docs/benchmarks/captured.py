@@ -102,7 +102,7 @@ class Captured(Trainer):
         index = self.at + span
         labels = self.drawn_labels[index]
         logits = self.model(self.drawn[index])
-        self._update(self.distilled(self._cross_entropy(logits, labels), logits, self.taught[index]), logits, labels)
+        self.update(self.distilled(self._cross_entropy(logits, labels), logits, self.taught[index]), logits, labels)
         self.at += len(span)
 
     def _follow(self):

@@ -78,11 +78,10 @@ def parser(verb):
     return flags
 
 
-def main(argv=None, ready=None):
+def main(argv=None, interrupt=None):
     """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class.
 
-    ready: called when Ctrl-C would be answered here, with a function that gives what answers (`Output.interrupted`); returns what is
-    called when it has been printed.
+    interrupt: what hears Ctrl-C, as in `fbnn_hw.__main__`.
     """
     for name in ("stdout", "stderr"):  # a shell's 2>&- closes one, and print would take the other for it
         if getattr(sys, name) is None:
@@ -92,12 +91,14 @@ def main(argv=None, ready=None):
     program = f"{PROGRAM} {verb}" if verb in verbs() else PROGRAM
     out = Output(program, json="--json" in argv, verbose=bool({"-v", "--verbose"} & set(argv)))
     try:
-        if ready:
-            out.answered = ready(out.interrupted)
+        if interrupt:
+            interrupt.answer, out.answered = out.interrupted, interrupt.answered
         if isinstance(sys.stdout, io.TextIOWrapper):  # a class may have any printable name
             sys.stdout.reconfigure(errors="backslashreplace")
         code = run(verb, argv, out)
         flush()  # a broken pipe shows here
+        if interrupt:
+            interrupt.check()
         return code or 0
     except SystemExit as leave:  # --help of a verb
         return leave.code or 0
@@ -117,14 +118,14 @@ def main(argv=None, ready=None):
         return fail(out, f"internal error, {type(error).__name__}: {error}; run again with -v and report the traceback", 1)
 
 
-def command(ready=None):
-    """The program: `main`, whose exit code stands even if Ctrl-C comes after its work is done.  ready: as in `main`."""
+def command(interrupt=None):
+    """The program: `main`, whose exit code stands even if Ctrl-C comes after its work is done.  interrupt: as in `main`."""
     if "_ARGCOMPLETE" in os.environ:
         from ._completion import complete
 
         complete(verbs(), parser)
     try:
-        code = main(ready=ready)
+        code = main(interrupt=interrupt)
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_IGN)

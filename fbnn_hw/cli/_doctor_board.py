@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from .doctor import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool
+from ._checks import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool
 
 DEVICES = Path("/sys/bus/usb/devices")
 NODES = Path("/dev/bus/usb")

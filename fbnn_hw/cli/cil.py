@@ -80,9 +80,9 @@ def paths(args):
 
 
 def run(args, out):
-    from .. import outside
+    from .. import plugins
 
-    with outside.told(args.strategy, f"--strategy {args.strategy}"), outside.told(args.scenario, f"--scenario {args.scenario}"):
+    with plugins.blaming(args.strategy, f"--strategy {args.strategy}"), plugins.blaming(args.scenario, f"--scenario {args.scenario}"):
         return _run(args, out)
 
 

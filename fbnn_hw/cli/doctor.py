@@ -1,25 +1,19 @@
 """`fbnn-hw doctor`: what this machine has, what it lacks, and how to get it.
 
-`CHECKS` is the table.  A check is a probe that returns what it found or raises `Missing`.  To add a
-check, add an entry.
+`CHECKS` is the table, to which a check is added as an entry.
 """
 
 import importlib
-import importlib.metadata
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 from ..errors import ToolError
 from ..simulate import simulator
-from . import _common
-from ._common import one_line
+from . import _common, _doctor_board
+from ._checks import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool
 
 GROUP = "check"
 SUMMARY = "check Python, packages and tools, and say how to get what is missing"
@@ -29,31 +23,7 @@ EXAMPLES = (
 )
 MIN_PYTHON = (3, 11)
 MIN_DISK_BYTES = 1_000_000_000
-PLATFORMS = {"debian": "Debian, Ubuntu", "fedora": "Fedora", "macos": "macOS", "windows": "Windows"}
 WSL = "wsl --install -d Debian, then in it: "
-
-
-class Missing(Exception):
-    """Raised by a probe: what it found in place of what is needed, in a few words."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One entry of the table.
-
-    name: of what is looked for.  used_for: what needs it.  probe(): returns a text or raises `Missing`.
-    fix: {platform: command}.  needed: without it the exit code is 5.
-    """
-
-    name: str
-    used_for: str
-    probe: Callable
-    fix: dict
-    needed: bool = True
-
-
-def everywhere(command):
-    return dict.fromkeys(PLATFORMS, command)
 
 
 def system(debian, fedora, macos):
@@ -67,66 +37,6 @@ def python():
     if sys.version_info < MIN_PYTHON:
         raise Missing(f"{version}, expected {'.'.join(map(str, MIN_PYTHON))} or newer")
     return version
-
-
-def package(distribution, module=None):
-    """Probe of an installed package: its version, after an import where that is cheap."""
-
-    def probe():
-        try:
-            version = importlib.metadata.version(distribution)
-            if module:
-                importlib.import_module(module)
-        except importlib.metadata.PackageNotFoundError:
-            raise Missing("not installed") from None
-        except Exception as error:
-            raise Missing(f"{version} does not import: {one_line(f'{type(error).__name__}: {error}')}") from None
-        try:
-            from packaging.requirements import Requirement
-        except ImportError:
-            return version
-        versions = Requirement(requirement(distribution)).specifier
-        if not versions.contains(version, prereleases=True):
-            raise Missing(f"{version}, expected {versions}")
-        return version
-
-    return probe
-
-
-def requirement(distribution):
-    """Return the requirement that this package states for `distribution`, such as "torch<2.14,>=2.6".
-
-    Where fbnn-hw is not installed, it is the name alone.
-    """
-    try:
-        requirements = importlib.metadata.requires("fbnn-hw") or ()
-    except importlib.metadata.PackageNotFoundError:
-        requirements = ()
-    return next((text.split(";")[0].strip() for text in requirements if re.split(r"[^\w-]", text)[0] == distribution), distribution)
-
-
-def output(command, *flags):
-    """First line that a command prints."""
-    try:
-        process = subprocess.run([command, *flags], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Missing(f"{command} does not run ({error.__class__.__name__})") from None
-    text = (process.stdout or process.stderr).strip().split("\n")[0]
-    if process.returncode:
-        raise Missing(f"{command} fails: {text}")
-    return text
-
-
-def tool(*names, flag="--version"):
-    """Probe of a command on PATH, the first of several names."""
-
-    def probe():
-        for name in names:
-            if path := shutil.which(name):
-                return f"{output(path, flag)} ({path})"
-        raise Missing(f"no {' or '.join(names)} on PATH")
-
-    return probe
 
 
 def verilator():
@@ -225,10 +135,6 @@ def data_checks():
             yield Check(f"data {dataset.name}", "train, evaluate", data(dataset.name), everywhere(command), needed=False)
 
 
-def pip(distribution):
-    return everywhere(f"{Path(sys.executable).name} -m pip install '{requirement(distribution)}'")
-
-
 CHECKS = (
     Check("Python", "everything", python, {
         "debian": "sudo apt-get install -y python3 python3-venv", "fedora": "sudo dnf install -y python3", "macos": "brew install python",
@@ -294,7 +200,6 @@ def run(args, out):
     checks = list(CHECKS)
     if args.board:
         from ..targets.boards import board
-        from . import _doctor_board
 
         checks += _doctor_board.checks(board(args.board))
     results = examine(checks, progress=out.progress)

@@ -213,10 +213,8 @@ def matches(row, result, seed=None, flags="", origin=None, model=None):
     if row.verb == "cil":
         config = result["config"]
         keys = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
-        if config.get("images", 0) != (expected.images or 0) or (
+        if config["images"] != (expected.images or 0) or config["class_order"] is not None or config["teacher"] or (
                 origin and "{fe}" in row.flags and not (result["init"].get("sha256") or "").startswith(origin)):
-            return False
-        if config.get("class_order") is not None or config.get("teacher"):
             return False
         special = "{folder}" not in row.flags or Path(expected.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
         return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])
@@ -225,8 +223,8 @@ def matches(row, result, seed=None, flags="", origin=None, model=None):
     if "{model}" not in row.flags:
         model = expected.model
     named = training["model"] == model if model else training["model"] not in (*FLOATING, AIRBENCH)
-    return (named and training.get("images_per_class") == expected.images and training["objective"] == objective
-            and training["config"]["K"] == expected.K and training.get("activations", "binary") == expected.activations
+    return (named and training["images_per_class"] == expected.images and training["objective"] == objective
+            and training["config"]["K"] == expected.K and training["activations"] == expected.activations
             and all(training[k] == getattr(expected, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
 
 

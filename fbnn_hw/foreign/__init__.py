@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ..errors import InputError, UsageError
-from ..ir import checkpoint, strangers
+from ..ir import checkpoint, filetypes
 from . import finn
 from .imported import Imported
 
@@ -45,4 +45,4 @@ def _is_onnx(path):
     """Whether the file says so itself, or else by its name."""
     with open(path, "rb") as file:
         head = file.read(checkpoint.HEAD_BYTES)
-    return strangers.is_onnx(head) or path.suffix.lower() == ".onnx" and not (head.startswith(b"PK") or strangers.by_beginning(head))
+    return filetypes.is_onnx(head) or path.suffix.lower() == ".onnx" and not (head.startswith(b"PK") or filetypes.by_beginning(head))

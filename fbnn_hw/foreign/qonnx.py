@@ -123,7 +123,7 @@ class _Reader:
     def _range(self, low, high):
         """The values of the bytes 0 and 255 at the input."""
         kind = self.graph.type
-        self._first("the input", kind in (*REALS, BYTES), f"is of type {kind}", "FLOAT or UINT8")
+        self._require("the input", kind in (*REALS, BYTES), f"is of type {kind}", "FLOAT or UINT8")
         if kind == BYTES and (low, high) not in ((None, None), (0, 255)):
             raise InputError("the input: is of type UINT8, so its bytes are taken as they are, expected no --range, or --range 0 255")
         if low is None and kind == BYTES:
@@ -208,8 +208,8 @@ class _Reader:
         if node.op == "Dropout" and len(args) > 2 and args[2] is not None and np.any(args[2]):
             raise InputError(f"{where}: drops in evaluation too, expected an export in evaluation mode")
         if node.op == "Cast":
-            self._first(where, node.attributes.get("to") in onnx_values.FLOATS,
-                        f"casts a map to {onnx_graph.type_name(node.attributes.get('to'))}, which rounds or wraps", "FLOAT")
+            self._require(where, node.attributes.get("to") in onnx_values.FLOATS,
+                          f"casts a map to {onnx_graph.type_name(node.attributes.get('to'))}, which rounds or wraps", "FLOAT")
             return replace(maps[0], whole=False)
         if node.op in ("Identity", "Dropout"):
             return maps[0]
@@ -237,8 +237,8 @@ class _Reader:
 
     @classmethod
     def _whole_channels(cls, x, where):
-        cls._first(where, not x.groups, f"reads {'x'.join(map(str, x.sizes))}, channels that a Reshape split",
-                   "Reshape, Transpose [0, 2, 1, 3, 4], Reshape together, a shuffle of channels")
+        cls._require(where, not x.groups, f"reads {'x'.join(map(str, x.sizes))}, channels that a Reshape split",
+                     "Reshape, Transpose [0, 2, 1, 3, 4], Reshape together, a shuffle of channels")
 
     @staticmethod
     def _no_wider(node, args, where):
@@ -270,7 +270,7 @@ class _Reader:
         if len(maps) > 1:
             raise InputError(f"{where}: takes real numbers of two layers, a shortcut that +1 and -1 have no room for; expected Concat of "
                              "the two after their quantisers, and a convolution of both")
-        self._first(where, not maps[0].whole, "computes with uint8, which wraps", "a Cast to FLOAT before it")
+        self._require(where, not maps[0].whole, "computes with uint8, which wraps", "a Cast to FLOAT before it")
         place = next(i for i, value in enumerate(args) if value is maps[0])
         if node.op == "Div" and place == 1 or any(value is not None and not np.isfinite(value).all() for value in args
                                                   if not isinstance(value, _Map)):
@@ -280,8 +280,8 @@ class _Reader:
                 self.graph.opset < 14 and sum(map(bool, node.outputs)) > 1) or self.graph.opset < 7 and not node.attributes.get("is_test")
             if trains or place or len(args) < 5:
                 raise InputError(f"{where}: has no constant statistics, expected an export in evaluation mode")
-            self._first(where, self._channel_axis(maps[0]) == 1, "takes rows as channels, for the map has its channels last",
-                        "a map with the channels first")
+            self._require(where, self._channel_axis(maps[0]) == 1, "takes rows as channels, for the map has its channels last",
+                          "a map with the channels first")
             function = _batch_norm(node, [np.asarray(value).reshape(-1) for value in args[1:5]], where)
         else:
             def function(v):
@@ -362,8 +362,8 @@ class _Reader:
         named = layout.index("C") if "C" in layout else 1
         if len(thresholds) > 1:
             self._whole_channels(x, where)
-        self._first(where, len(thresholds) == 1 or named == axis, f"has channels along axis {named} by its data_layout {show(layout)}",
-                    f"axis {axis}, where the map has them")
+        self._require(where, len(thresholds) == 1 or named == axis, f"has channels along axis {named} by its data_layout {show(layout)}",
+                      f"axis {axis}, where the map has them")
         scale, bias = (float(node.attributes.get(key, default)) for key, default in (("out_scale", 1.0), ("out_bias", 0.0)))
         levels = thresholds.shape[1]
         if levels > 1:
@@ -378,12 +378,12 @@ class _Reader:
     def _weights(self, values, where, kind):
         if not values or not isinstance(values[0], np.ndarray):
             raise InputError(f"{where}: has no constant weights, expected them after the map")
-        self._first(where, values[0].ndim == kind, f"weights of {values[0].ndim} dimensions", f"{kind}")
+        self._require(where, values[0].ndim == kind, f"weights of {values[0].ndim} dimensions", f"{kind}")
         bias = values[1].reshape(-1) if len(values) > 1 and values[1] is not None else None
         return np.asarray(values[0], np.float64), bias
 
     @staticmethod
-    def _first(where, condition, fault, expected):
+    def _require(where, condition, fault, expected):
         if not condition:
             raise InputError(f"{where}: {fault}, expected {expected}")
 
@@ -392,8 +392,8 @@ class _Reader:
         self._channels_first(x, where)
         get = node.attributes.get
         kernel = "x".join(map(str, weight.shape[2:]))
-        self._first(where, tuple(get("kernel_shape", weight.shape[2:])) == weight.shape[2:],
-                    f"kernel_shape {get('kernel_shape')} and weights of {kernel}", "the same in both")
+        self._require(where, tuple(get("kernel_shape", weight.shape[2:])) == weight.shape[2:],
+                      f"kernel_shape {get('kernel_shape')} and weights of {kernel}", "the same in both")
         strides, dilations = get("strides", [1, 1]), get("dilations", [1, 1])
         pads, automatic = get("pads", [0, 0, 0, 0]), get("auto_pad", "NOTSET")
         if automatic in ("SAME_UPPER", "SAME_LOWER") and weight.shape[2] % 2 and set(strides) == {1}:
@@ -404,9 +404,9 @@ class _Reader:
             raise InputError(f"{where}: dilations {dilations}, strides {strides}, pads {pads}, expected none, equal ones, equal ones")
         groups = get("group", 1)
         channels = x.value.shape[0] // getattr(x.value, "copies", 1)
-        self._first(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and channels == weight.shape[1] * groups,
-                    f"{channels} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
-                    "weights for all channels")
+        self._require(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and channels == weight.shape[1] * groups,
+                      f"{channels} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
+                      "weights for all channels")
         return self._part(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
 
     def _gemm(self, node, x, values, where):
@@ -424,9 +424,9 @@ class _Reader:
 
     def _dense(self, x, weight, bias, where):
         count = int(np.prod(x.value.shape))
-        self._first(where, x.value.vector, f"reads a map of {'x'.join(map(str, x.value.shape))}", "a vector; flatten it")
-        self._first(where, weight.shape[1] == count and (bias is None or bias.size == len(weight)),
-                    f"weights of {'x'.join(map(str, weight.shape))} for {count} values", "one for each")
+        self._require(where, x.value.vector, f"reads a map of {'x'.join(map(str, x.value.shape))}", "a vector; flatten it")
+        self._require(where, weight.shape[1] == count and (bias is None or bias.size == len(weight)),
+                      f"weights of {'x'.join(map(str, weight.shape))} for {count} values", "one for each")
         if x.order is not None:
             stored, weight = weight, np.empty_like(weight)
             weight[:, x.order] = stored
@@ -481,7 +481,7 @@ class _Reader:
         return _Map(self.builder.flatten(x.value, where), order=order, whole=x.whole)
 
     def _flatten(self, node, x, values, where):
-        self._first(where, node.attributes.get("axis", 1) == 1, "flattens from another axis", "one vector for each image")
+        self._require(where, node.attributes.get("axis", 1) == 1, "flattens from another axis", "one vector for each image")
         return self._flat(self._shuffled(x, where), where)
 
     def _shuffled(self, x, where):
@@ -490,7 +490,7 @@ class _Reader:
         return y if not x.turned else self._part(where, self.builder.reorder(x.value, ops.Shuffle("shuffle", (), x.groups), where))
 
     def _reshape(self, node, x, values, where):
-        self._first(where, bool(values) and isinstance(values[0], np.ndarray), "no constant shape", "one")
+        self._require(where, bool(values) and isinstance(values[0], np.ndarray), "no constant shape", "one")
         own, count = x.sizes, int(np.prod(x.value.shape))
         sizes = [int(size) for size in np.asarray(values[0]).reshape(-1)]
         if not node.attributes.get("allowzero"):
@@ -530,28 +530,28 @@ class _Reader:
         raise InputError(f"{where}: transposes by {order}, expected channels first to last or back, or the shuffle of channels")
 
     def _squeeze(self, node, x, values, where):
-        self._first(where, x.value.shape[1:] == (1, 1), f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
-                    "a map of one pixel")
+        self._require(where, x.value.shape[1:] == (1, 1), f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
+                      "a map of one pixel")
         axes = onnx_values.axes(node, (node, *values))
         channel = 3 if x.last else 1
         legal = axes is None or {axis % 4 for axis in axes} == {1, 2, 3} - {channel}
-        self._first(where, legal and not x.value.vector, f"squeezes axes {axes}", "rows and columns")
+        self._require(where, legal and not x.value.vector, f"squeezes axes {axes}", "rows and columns")
         return _Map(replace(x.value, vector=True))
 
     def _unsqueeze(self, node, x, values, where):
         axes = onnx_values.axes(node, (node, *values)) or []
-        self._first(where, x.value.vector and x.order is None and {axis % 4 for axis in axes} == {2, 3} and x.value.shape[1:] == (1, 1),
-                    f"adds axes {axes}", "rows and columns of a vector")
+        self._require(where, x.value.vector and x.order is None and {axis % 4 for axis in axes} == {2, 3} and x.value.shape[1:] == (1, 1),
+                      f"adds axes {axes}", "rows and columns of a vector")
         return _Map(replace(x.value, vector=False))
 
     def _concat(self, node, args, where):
         maps = [value for value in args if isinstance(value, _Map)]
-        self._first(where, len(maps) == len(args), "concatenates constants", "maps")
+        self._require(where, len(maps) == len(args), "concatenates constants", "maps")
         last = maps[0].last
         rank = 2 if maps[0].value.vector else 4
         legal = (node.attributes.get("axis", 1) % rank == (rank - 1 if last else 1)
                  and all((x.last, x.value.vector, x.order is None) == (last, rank == 2, True) for x in maps))
-        self._first(where, legal, "concatenates along another axis, or maps in different orders", "channels")
+        self._require(where, legal, "concatenates along another axis, or maps in different orders", "channels")
         return replace(self._part(where, self.builder.concat([x.value for x in maps], where, "concat")), last=last)
 
     def _pad(self, node, x, values, where):
@@ -563,7 +563,7 @@ class _Reader:
         own = dict(zip([*((a, 0) for a in along), *((a, 1) for a in along)], pads))
         frame = {own.get((axis, end), 0) for axis in (2, 3) for end in (0, 1)}
         legal = mode == "constant" and len(frame) == 1 and min(frame) >= 0 and not any(own.get((a, e), 0) for a in (0, 1) for e in (0, 1))
-        self._first(where, legal and np.size(value) == 1 and max(frame) <= 2, f"pads by {pads} ({mode})", "a frame of one value")
+        self._require(where, legal and np.size(value) == 1 and max(frame) <= 2, f"pads by {pads} ({mode})", "a frame of one value")
         pixels = frame.pop()
         if not pixels:
             return x
@@ -575,13 +575,13 @@ class _Reader:
                         for i, name in enumerate(("starts", "ends")))
         along = onnx_values.axes(node, tuple(values), 2)
         steps = np.asarray(values[3] if len(values) > 3 and values[3] is not None else 1)
-        self._first(where, not x.last and x.order is None and len(starts) == len(ends) == 1 and along == [1] and (steps == 1).all(),
-                    f"takes axes {along}", "a run of channels, axis 1")
+        self._require(where, not x.last and x.order is None and len(starts) == len(ends) == 1 and along == [1] and (steps == 1).all(),
+                      f"takes axes {along}", "a run of channels, axis 1")
         start, stop, _ = slice(int(starts[0]), int(ends[0])).indices(x.value.shape[0])
         return self._part_of(x, start, stop, where)
 
     def _part_of(self, x, start, stop, where):
-        self._first(where, start < stop, f"takes channels {start} to {stop}", "at least one")
+        self._require(where, start < stop, f"takes channels {start} to {stop}", "at least one")
         return self._part(where, self.builder.reorder(x.value, ops.Slice("slice", (), start, stop), where))
 
     def _split(self, node, x, values, where):
@@ -592,7 +592,7 @@ class _Reader:
         if lengths is not None:
             sizes = [int(n) for n in np.asarray(lengths).reshape(-1)]
         legal = len(sizes) == count and sum(sizes) == channels and min(sizes) > 0 and node.attributes.get("axis", 0) in (1, -3)
-        self._first(where, legal and not x.last and x.order is None, f"splits into {sizes}", "runs of channels, axis 1")
+        self._require(where, legal and not x.last and x.order is None, f"splits into {sizes}", "runs of channels, axis 1")
         ends = np.cumsum(sizes)
         return [self._part_of(x, int(end - size), int(end), where) for size, end in zip(sizes, ends)]
 

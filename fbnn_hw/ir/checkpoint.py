@@ -19,8 +19,8 @@ import numpy as np
 
 from ..errors import InputError, show
 from . import plain
+from .filetypes import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
 from .network import Network
-from .strangers import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
 
 FORMAT = "fbnn-hw checkpoint"
 MAX_BYTES = 2 ** 26

@@ -99,6 +99,12 @@ class Topology:
     def __contains__(self, name: str) -> bool:
         return any(o.name == name for o in self.ops)
 
+    @property
+    def head(self) -> tuple[op.Op, ...]:
+        """The ops after the latent, which classify it; none where no op is the latent."""
+        names = [layer.name for layer in self.ops]
+        return self.ops[names.index(LATENT) + 1:] if LATENT in names else ()
+
     @cached_property
     def shapes(self) -> Mapping[str, Shape]:
         """{op name: output shape}, of a topology that is legal; raises as `verify`."""

@@ -21,6 +21,9 @@ TRGB_LEVELS = 85
 BYTE = 255
 """Largest value of a byte u of `Bits8`, which stands for 2 u - BYTE; a bit stands for 2 b - 1."""
 
+YCC = ((77, 150, 29, 128, 0), (-43, -85, 128, 127, 128), (128, -107, -21, 127, 128))
+"""Y, Cb, Cr = ((r R + g G + b B + rounding) >> 8) + offset; each stays within 0..255 without clamping."""
+
 MAX_BYTES_IN = 2 ** 14
 """Most bytes summed into one output: dot products, thresholds and torch's odd integers stay below 2^24."""
 

@@ -30,15 +30,16 @@ NORM_EPS = 4e-5
 
 class _Weight(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, proxy, limit):
+    def forward(ctx, proxy, limit, times):
         ctx.save_for_backward(proxy)
-        ctx.limit = limit
-        return signs(proxy)
+        ctx.limit, ctx.times = limit, times
+        binary = signs(proxy)
+        return sum((binary[:, copy::times] for copy in range(1, times)), binary[:, ::times]) if times > 1 else binary
 
     @staticmethod
     def backward(ctx, grad):
         (proxy,) = ctx.saved_tensors
-        return _inside(grad, proxy, ctx.limit), None
+        return _inside(grad.repeat_interleave(ctx.times, 1) if ctx.times > 1 else grad, proxy, ctx.limit), None, None
 
 
 def signs(x, size=1, dtype=None):
@@ -62,7 +63,7 @@ class _Product(torch.autograd.Function):
         twice = signs(proxy, 2, x.dtype)
         ctx.save_for_backward(x, proxy, twice)
         ctx.scale, ctx.stride, ctx.groups = scale, stride, groups
-        product, ctx.gradients = _way(x, twice, groups)
+        product, ctx.gradients = _kernels(x, twice, groups)
         near = bias.to(x.dtype)
         y = product(x, twice, near, stride, groups)
         if not rounded and (rest := bias - near).any():  # both terms are whole near 0, so that the sum has the right sign
@@ -78,7 +79,7 @@ class _Product(torch.autograd.Function):
         return grad_x, grad_weight, None, None, None, None, None
 
 
-def _way(x, weight, groups):
+def _kernels(x, weight, groups):
     """(product, gradients) of a layer: a product of matrices or of elements where it reads its whole map in float32.
 
     That takes a fraction of the time of the convolution, which it is otherwise.
@@ -181,9 +182,14 @@ def _framed(y, pad, fill):
     return out
 
 
-def weight(proxy, limit=1.0):
-    """sign(proxy) in {-1, +1}; its gradient passes where |proxy| <= limit."""
-    return _Weight.apply(proxy, limit)
+def weight(proxy, limit=1.0, times=1):
+    """sign(proxy) in {-1, +1}, each `times` neighbours of the second dimension added up.  The gradient passes where |proxy| <= limit."""
+    return _Weight.apply(proxy, limit, times)
+
+
+def scaled(y, scale):
+    """y, with `scale` times its gradient."""
+    return y.detach() + scale * (y - y.detach())
 
 
 def product(x, proxy, scale, bias=None, stride=1, groups=1, rounded=False):

@@ -10,10 +10,7 @@ import torch.nn.functional as F
 
 from .. import bits
 from ..errors import InputError
-from ..ir.ops import BYTE
-
-YCC = ((77, 150, 29, 128, 0), (-43, -85, 128, 127, 128), (128, -107, -21, 127, 128))
-"""Y, Cb, Cr = ((r R + g G + b B + rounding) >> 8) + offset; each stays within 0..255 without clamping."""
+from ..ir.ops import BYTE, YCC
 
 
 @cache

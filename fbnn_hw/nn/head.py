@@ -11,46 +11,10 @@ from ..ir.network import LATENT
 from . import binarize
 
 
-class _Weight(torch.autograd.Function):
-    """sign(proxy), (outputs, inputs), with each `times` neighbours added up.
-
-    The gradient passes where |proxy| <= 1, as in `binarize.weight`.
-    """
-
-    @staticmethod
-    def forward(ctx, proxy, times):
-        ctx.save_for_backward(proxy)
-        ctx.times = times
-        binary = binarize.signs(proxy)
-        return sum((binary[:, copy::times] for copy in range(1, times)), binary[:, ::times])
-
-    @staticmethod
-    def backward(ctx, grad):
-        (proxy,) = ctx.saved_tensors
-        return grad.repeat_interleave(ctx.times, 1) * (proxy.abs() <= 1), None
-
-
-class _Sign(torch.autograd.Function):
-    """sign(dot) of integers; the gradient that goes back is that of u = scale * dot, where |dot| <= reach."""
-
-    @staticmethod
-    def forward(ctx, dot, scale, reach):
-        ctx.save_for_backward(dot)
-        ctx.scale, ctx.reach = scale, reach
-        return binarize.signs(dot)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (dot,) = ctx.saved_tensors
-        return grad * (dot.abs() <= ctx.reach) * ctx.scale, None, None
-
-
 def logits(model, latent):
     """Integer logits (N, classes) of latents (N, D) in {-1, +1}, by the layers of `model` after the latent."""
-    ops = model.topology.ops
-    first = next(i for i, o in enumerate(ops) if o.name == LATENT)
     values = {LATENT: (latent, 1)}  # (values without copies, number of copies)
-    for o in ops[first + 1:]:
+    for o in model.topology.head:
         x, times = values[o.inputs[0]]
         match o.kind:
             case "duplicate":
@@ -65,11 +29,11 @@ def logits(model, latent):
                 proxy = layer.proxy.flatten(1)
                 if proxy.shape[1] % times:  # a group ends between two copies
                     x, times = x.repeat_interleave(times, 1), 1
-                weight = _Weight.apply(proxy, times)
+                weight = binarize.weight(proxy, times=times)
                 parts = [F.linear(a, w) for a, w in zip(x.chunk(o.groups, 1), weight.chunk(o.groups, 0))]
                 dot = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
                 if not layer.logits:
-                    dot = _Sign.apply(dot, layer.scale, binarize.reach(layer.scale, layer.limit))
+                    dot = binarize.scaled(binarize.weight(dot, binarize.reach(layer.scale, layer.limit)), layer.scale)
                 y = dot, 1
         values[o.name] = y
     return y[0]

@@ -112,8 +112,7 @@ class Pool(_Signed):
 
     def forward(self, x):
         total = x.sum((2, 3), keepdim=True, dtype=self.bias.dtype)
-        odd = total.detach() * 2 + self.bias[:, None, None]
-        return odd + self.scale * (total - total.detach())  # the value of odd, the gradient of u = scale * sum
+        return total.detach() + self.bias[:, None, None] + binarize.scaled(total, self.scale)  # the gradient of u = scale * sum
 
 
 class FBNN(nn.Module):
@@ -153,8 +152,8 @@ class FBNN(nn.Module):
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
         byte_maps, self._latent_shape = topology.byte_maps(), shapes.get(LATENT)
-        last = next((i for i, o in enumerate(topology.ops) if o.name == LATENT), len(topology.ops))
-        normed = {o.name for o in topology.ops[:last + 1] if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
+        before = topology.ops[:len(topology.ops) - len(topology.head)]
+        normed = {o.name for o in before if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
         self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, o.name in normed,
                                                          not byte_maps.isdisjoint(o.inputs)) for o in weighted})
         self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InputError
+from ..ir import ops
 from ..ir.ops import Binarize, Bits8, Input, Thermometer, level_bits, planes
 
-YCC = np.array([[77, 150, 29], [-43, -85, 128], [128, -107, -21]])
-ROUNDING = np.array([128, 127, 127])
-OFFSET = np.array([0, 128, 128])
+YCC, ROUNDING, OFFSET = (part.squeeze() for part in np.split(np.array(ops.YCC), [3, 4], 1))
 
 
 def checked(images, size: int) -> np.ndarray:

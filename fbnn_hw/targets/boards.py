@@ -91,7 +91,7 @@ def read(path: Path) -> Board:
     from . import platforms  # Amaranth; names of boards are told without it
 
     page = pages.read(path)
-    with platforms.told(page["platform"], str(path)):
+    with platforms.blaming(page["platform"], str(path)):
         facts = platforms.Facts(platforms.load(page["platform"], str(path)), str(path))
         link, flash = facts.link(page.get("link")), facts.flash()
         leds = {name: facts.led(*page[name]) for name in ("ready", "fault") if name in page}

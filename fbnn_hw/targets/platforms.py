@@ -11,7 +11,7 @@ from amaranth.build import Attrs, Platform
 from amaranth.build.res import ResourceError
 from amaranth_boards.resources import UARTResource
 
-from .. import outside
+from .. import plugins
 from ..errors import FbnnError, UsageError, show
 from . import TARGETS
 
@@ -25,17 +25,17 @@ SINGLE = ("copi", "cipo", "wp", "hold")
 
 def load(name: str, where: str) -> Any:
     """An instance of the platform class "module:class"; raises UsageError that begins with `where`."""
-    platform = outside.load(name, f"{where}: platform {show(name)}")
+    platform = plugins.load(name, f"{where}: platform {show(name)}")
     if not (isinstance(platform, type) and issubclass(platform, Platform)):
         raise UsageError(f"{where}: platform {show(name)} is no platform class, expected one as those of amaranth-boards")
     return platform()
 
 
 @contextmanager
-def told(name: str, where: str) -> Iterator[None]:
+def blaming(name: str, where: str) -> Iterator[None]:
     """Raises UsageError, which begins with `where`, for what the platform class `name` raises where it is used."""
     try:
-        with outside.told(name, f"{where}: platform {show(name)}"):
+        with plugins.blaming(name, f"{where}: platform {show(name)}"):
             yield
     except FbnnError:
         raise

@@ -7,7 +7,7 @@ import torch
 
 from .. import bits
 from ..nn import head, losses
-from . import latent_learners
+from . import latent_learners, start
 from .learner import Learner
 from .memorizer import BitCode, check_room, fitting, shares
 
@@ -136,10 +136,9 @@ class DarkReplay(Learner):
         self.exemplar_bits = problem.latent + LOGIT_BITS * problem.classes
         check_room(problem.buffer_bits, self.exemplar_bits, problem.classes, "exemplars")
         self.model, self.recipe, self.epochs = problem.network(), problem.recipe, problem.recipe.epochs
-        names = [o.name for o in self.model.topology.ops]
-        after = set(names[names.index("latent") + 1:])
-        self.parameters = [p for name, layer in self.model.layers.items() if name in after for p in layer.parameters()]
-        self.fan_in = self.model.layers[names[-1]].fan_in
+        layers = [self.model.layers[name] for name in start.classifier(self.model.topology)]
+        self.parameters = [p for layer in layers for p in layer.parameters()]
+        self.fan_in = layers[-1].fan_in
         self.device = self.parameters[0].device
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
         self.seen = self.offered = 0
@@ -159,21 +158,17 @@ class DarkReplay(Learner):
         x, y = (torch.from_numpy(array).to(self.device) for array in (latents, np.asarray(labels, np.int64)))
         recipe = self.recipe
         self.seen = max(self.seen, int(y.max()) + 1)
-        steps = math.ceil(len(y) / recipe.batch)
-        optimizer = torch.optim.Adam(self.parameters, recipe.lr, fused=True)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.epochs * steps)
-        for epoch in range(recipe.epochs):
-            for index in torch.randperm(len(y), generator=self.generator).split(recipe.batch):
-                logits = self._logits(x[index])
-                loss = losses.cross_entropy(self._scaled(logits), y[index], None)
-                if len(self.y):
-                    loss = loss + self._past()
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-                schedule.step()
-                if not epoch:
-                    self._offer(x[index], y[index], logits.detach())
+
+        def loss(index, epoch):
+            logits = self._logits(x[index])
+            value = losses.cross_entropy(self._scaled(logits), y[index], None)
+            if len(self.y):
+                value = value + self._past()
+            if not epoch:
+                self._offer(x[index], y[index], logits.detach())
+            return value
+
+        latent_learners.train(self.parameters, loss, len(y), recipe.epochs, recipe.batch, recipe.lr, self.generator)
 
     def _logits(self, latents):
         return head.logits(self.model, latents.float() * 2 - 1)

@@ -28,7 +28,7 @@ from ..errors import InputError, UsageError, show, whole
 from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
 from .config import TrainConfig
-from .course import Course, check_records, fits
+from .fit import Fit, check_records, fits
 from .memorizer import MEGABIT, Memorizer, TaughtCode
 from .offline import answers
 from .samples import Latents, Native
@@ -67,6 +67,21 @@ def held_back(labels, share, generator):
         index = generator.permutation(np.flatnonzero(labels == c))
         mask[index[:min(round(share * len(index)), len(index) - 1)]] = True
     return mask
+
+
+def upgrade(state, data):
+    """A state as this version writes it.
+
+    Earlier ones lack the choices that came later, those to 0.2.23 the step of an epoch.  The first ones lack the digest of the data,
+    which is then taken for `data`, and have a loss in place of the score.
+    """
+    state = {"data": data, **state}
+    config, saved = state.get("config"), state["retraining"]
+    if isinstance(config, dict) and isinstance(config.get("recipe"), dict):
+        state["config"] = {"class_order": None, "teacher": None, **config, "recipe": {**asdict(TrainConfig()), **config["recipe"]}}
+    if saved:
+        state["retraining"] = {"step": 0, **saved, "best_score": saved["best_score"] if "best_score" in saved else -saved["best_loss"]}
+    return state
 
 
 class Incremental:
@@ -312,56 +327,49 @@ class Incremental:
             weights = losses.inverse_frequency(torch.bincount(data.labels, minlength=seen)[:seen]).to(self.device)
         if self.retraining is None and self.config.strategy.endswith("reset"):
             self.model = self._fresh(recipe.seed * 1000 + t + 1)
-        saved, course = self.retraining, Course(self.model, self.trainable(), recipe, len(data.labels), self.generator)
-        if not course.steps:
+        saved, fit = self.retraining, Fit(self.model, self.trainable(), recipe, len(data.labels), self.generator)
+        if not fit.steps:
             raise UsageError(f"--norm bn: task {t + 1} has one image to train on, expected at least 2")
         if saved is not None:
             with checkpoint.taking_up(self.state_path):
-                course.restore(saved)
-        self.retraining = course
-        while not course.finished:
+                fit.restore(saved)
+        self.retraining = fit
+        while not fit.finished:
             began = time.monotonic()
             order = torch.randperm(len(data.labels), generator=self.generator)
-            record = {"task": t, **self._epoch(course, order, data, weights, seen)}
+            bar = partial(self.progress, desc=f"task {t + 1}/{len(self.tasks)} epoch {fit.epoch + 1}")
+            fit.train(order, partial(self._step, fit, data, weights, seen), bar)
             batches = order[:recipe.statistics * recipe.batch].split(recipe.batch)
-            with course.judged((data.samples[index].to(self.device) for index in batches), partial(self.kind.logits, self.model)):
+            with fit.judged((data.samples[index].to(self.device) for index in batches), partial(self.kind.logits, self.model)):
                 held = self._validation(data.held_samples, data.held_labels, weights, seen)
-                course.keep(self.model, None if held["validation_loss"] is None else -held["validation_loss"])
+                fit.keep(self.model, None if held["validation_loss"] is None else -held["validation_loss"])
                 scores = self._scores(t) if self.config.curves else {}
-            record |= {**held, **course.end_epoch(began, held["validation_loss"]), **scores}
+            record = {"task": t, **fit.means(), **held, **fit.end_epoch(began, held["validation_loss"]), **scores}
             if scores:
                 record["test_of_each_task"] = [metrics.score(np.array(scores["confusion"]), task)["a"] for task in self.tasks[:t + 1]]
             self.history.append(record)
             self.save()
             self.report(record)
-        if course.best is not None:  # none where each loss was NaN
-            self.model.load_state_dict(course.best)
+        if fit.best is not None:  # none where each loss was NaN
+            self.model.load_state_dict(fit.best)
         seconds = sum(record["seconds"] for record in self.history if record["task"] == t)
-        self._record(t, course.epoch, seconds, course.best_epoch)
+        self._record(t, fit.epoch, seconds, fit.best_epoch)
         self.task, self.retraining = t + 1, None
         self.save()
 
-    def _epoch(self, course, order, data, weights, seen):
-        """One pass over the samples in `order`; returns the mean loss and the accuracy in training."""
-        recipe, alpha, total, correct, count = self.recipe, self.alpha(seen), 0.0, 0.0, 0
-        course.begin_epoch()
-        name = f"task {self.task + 1}/{len(self.tasks)} epoch {course.epoch + 1}"
-        for step in self.progress(range(course.steps), desc=name, total=course.steps):
-            index = order[step * recipe.batch:(step + 1) * recipe.batch]
-            batch, target = data.samples[index].to(self.device), data.labels[index].to(self.device)
-            if recipe.augment:
-                batch = self.kind.augment(batch, recipe, self.generator, course.mirrored(index.to(self.device)))
-            course.draw_ties()
-            logits = self._masked(self.kind.logits(self.model, batch), target, seen)
-            loss = self._loss(logits * alpha, target, weights, recipe.smoothing)
-            if self.teacher is not None:
-                taught = data.answers[index, :seen].to(self.device).float()
-                loss = course.distilled(loss, logits * alpha, taught, None if weights is None else weights[target])
-            course.update(loss)
-            count += len(target)
-            total += loss.item() * len(target)
-            correct += (logits.argmax(1) == target).sum().item()
-        return {"train_loss": total / count, "train_accuracy": correct / count}
+    def _step(self, fit, data, weights, seen, index):
+        """One step of a retraining on the samples at `index`."""
+        recipe, alpha = self.recipe, self.alpha(seen)
+        batch, target = data.samples[index].to(self.device), data.labels[index].to(self.device)
+        if recipe.augment:
+            batch = self.kind.augment(batch, recipe, self.generator, fit.mirrored(index.to(self.device)))
+        fit.draw_ties()
+        logits = self._masked(self.kind.logits(self.model, batch), target, seen)
+        loss = self._loss(logits * alpha, target, weights, recipe.smoothing)
+        if self.teacher is not None:
+            taught = data.answers[index, :seen].to(self.device).float()
+            loss = fit.distilled(loss, logits * alpha, taught, None if weights is None else weights[target])
+        fit.update(loss, logits, target)
 
     def _validation(self, samples, labels, weights, seen):
         """Return loss and accuracy on the held-back samples; None where none are held back."""
@@ -453,12 +461,10 @@ class Incremental:
         """Take up `state_path`: the run goes on after its last whole epoch, with the numbers of a run without the interrupt."""
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         with checkpoint.taking_up(self.state_path):
-            if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
+            state = upgrade(state, self.data)
+            if state["data"] != self.data:
                 raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same data")
-            saved = state.get("config")
-            if isinstance(saved, dict) and isinstance(saved.get("recipe"), dict):  # earlier states lack the choices that came later
-                saved = {"class_order": None, "teacher": None, **saved, "recipe": {**asdict(TrainConfig()), **saved["recipe"]}}
-            if saved != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
+            if state.get("config") != self.config.to_dict() or state.get("sha256") != self.origin.sha256:
                 raise UsageError(f"{self.state_path}: was started with other flags or another --init; resume with the same")
             self.model.load_state_dict(state["model"])
             self.generator.set_state(state["rng"])
@@ -477,8 +483,6 @@ class Incremental:
             if self.task != len(self.records):
                 raise ValueError("records of other tasks than were learned")
             self.retraining = state["retraining"]
-            if self.retraining and "best_score" not in self.retraining:  # the first states of version 1
-                self.retraining["best_score"] = -self.retraining["best_loss"]
             if self.records:
                 self.result()
             best = self.retraining and self.retraining["best"]

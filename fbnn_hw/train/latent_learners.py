@@ -16,6 +16,7 @@ from ..ir.network import LATENT, Topology
 from ..nn import head, losses
 from ..nn.network import FBNN
 from .memorizer import BitCode, Memorizer
+from .start import classifier
 
 FLOAT_BITS = 32
 ADAM_BITS = 3 * FLOAT_BITS
@@ -24,12 +25,27 @@ ADAM_BITS = 3 * FLOAT_BITS
 
 def dense_head(topology, copies):
     """The topology with one dense layer after the latent.  copies: how often the layer reads each bit."""
-    names = [o.name for o in topology.ops]
-    extractor, last = topology.ops[:names.index(LATENT) + 1], topology.ops[-1]
+    extractor, last = topology.ops[:-len(topology.head)], topology.ops[-1]
     if copies == 1:
         return Topology(topology.name, (*extractor, replace(last, inputs=(LATENT,))), topology.classes)
     twice = op.Duplicate("latent_twice", (LATENT,), copies)
     return Topology(topology.name, (*extractor, twice, replace(last, inputs=(twice.name,))), topology.classes)
+
+
+def train(parameters, loss, count, epochs, batch, lr, generator):
+    """Adam on `count` samples, with a rate that falls from `lr` to 0 by a cosine.
+
+    loss(index, epoch): of the samples at `index`, which the generator draws.
+    """
+    optimizer = torch.optim.Adam(parameters, lr, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * math.ceil(count / batch))
+    for epoch in range(epochs):
+        for index in torch.randperm(count, generator=generator).split(batch):
+            value = loss(index, epoch)
+            optimizer.zero_grad(set_to_none=True)
+            value.backward()
+            optimizer.step()
+            schedule.step()
 
 
 class AdamReplay:
@@ -44,13 +60,11 @@ class AdamReplay:
     def __init__(self, topology, proxies, capacity_bits, seed, epochs=10, batch=64, lr=1e-3, c=1.0):
         torch.manual_seed(seed)
         self.model = FBNN(topology, c=c)
-        names = [o.name for o in topology.ops]
-        after = names[names.index(LATENT) + 1:]
-        self.layers = [self.model.layers[name] for name in after if name in self.model.layers]
+        learning = classifier(topology)
+        self.layers = [self.model.layers[name] for name in learning]
         with torch.no_grad():
-            for name in after:
-                if name in proxies:
-                    self.model.layers[name].proxy.copy_(proxies[name])
+            for name in proxies.keys() & learning:
+                self.model.layers[name].proxy.copy_(proxies[name])
         self.memory = Memorizer(capacity_bits, BitCode(topology.shapes[LATENT][0]), seed)
         self.epochs, self.batch, self.lr, self.c, self.seen = epochs, batch, lr, c, 0
         self.generator = torch.Generator().manual_seed(seed)
@@ -66,18 +80,12 @@ class AdamReplay:
         self.seen = max(self.seen, int(y.max()) + 1)
         weights = losses.inverse_frequency(torch.bincount(y, minlength=self.seen).clamp_min(1))
         alpha = 1 / math.sqrt(self.c * self.layers[-1].fan_in * self.seen)
-        optimizer = torch.optim.Adam([p for layer in self.layers for p in layer.parameters()], self.lr, fused=True)
-        steps = math.ceil(len(y) / self.batch)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs * steps)
-        for _ in range(self.epochs):
-            order = torch.randperm(len(y), generator=self.generator)
-            for index in order.split(self.batch):
-                logits = head.logits(self.model, x[index].float() * 2 - 1)[:, :self.seen]
-                loss = losses.cross_entropy(logits * alpha, y[index], weights)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-                schedule.step()
+
+        def loss(index, _):
+            logits = head.logits(self.model, x[index].float() * 2 - 1)[:, :self.seen]
+            return losses.cross_entropy(logits * alpha, y[index], weights)
+
+        train([p for layer in self.layers for p in layer.parameters()], loss, len(y), self.epochs, self.batch, self.lr, self.generator)
         self.memory.update(latents, labels)
 
     @torch.no_grad()
@@ -87,9 +95,8 @@ class AdamReplay:
 
 def adam_bits(topology):
     """Bits of the proxies and moments of the layers after the latent."""
-    names = [o.name for o in topology.ops]
-    after = set(names[names.index(LATENT) + 1:])
-    return ADAM_BITS * sum(math.prod(shape) for name, shape in topology.weight_shapes().items() if name in after)
+    shapes = topology.weight_shapes()
+    return ADAM_BITS * sum(math.prod(shapes[name]) for name in classifier(topology))
 
 
 class NearestMean:

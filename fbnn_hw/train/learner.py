@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import outside
+from .. import plugins
 from ..errors import UsageError
 from .config import TrainConfig
 
@@ -107,7 +107,7 @@ def has_network(strategy):
 
 def get(strategy):
     """The `Learner` class of a value of --strategy; raises UsageError where there is none."""
-    kind = outside.load(BUILT_IN.get(strategy, strategy), f"--strategy {strategy}", here=True)
+    kind = plugins.load(BUILT_IN.get(strategy, strategy), f"--strategy {strategy}", here=True)
     if not (isinstance(kind, type) and issubclass(kind, Learner)):
         raise UsageError(f"--strategy {strategy}: is no fbnn_hw.train.learner.Learner, expected a class that derives from it")
     if missing := [name for name in ("learn", "scores", "memory_bits") if getattr(kind, name) is getattr(Learner, name)]:

@@ -4,10 +4,12 @@ The state of a run (proxies, optimizer, scheduler, RNG, position inside the epoc
 interrupted and resumed gives the very numbers of one that was not.
 """
 
+import math
 import signal
 import time
 import zlib
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,7 +20,7 @@ from ..errors import InputError, UsageError, whole
 from ..nn import checkpoint
 from ..nn.norm import Norm
 from .config import TrainConfig
-from .course import Course, check_records, fits
+from .fit import Fit, check_records, fits
 
 STATE_FORMAT = "fbnn-hw training state"
 STATE_VERSION = 1
@@ -65,11 +67,29 @@ def answers(teacher, groups, progress):
     return torch.cat([teacher.logits(part) for part in progress(parts, desc="teacher")])
 
 
+def read(path):
+    """The training state in a file, in the form of this version.  No code in the file runs; what is wrong with it may raise anything."""
+    state = torch.load(path, weights_only=True, map_location="cpu")
+    if state["format"] != STATE_FORMAT:
+        raise ValueError("another format")
+    return upgrade(state)
+
+
+def upgrade(state, own=()):
+    """A training state as this version writes it.
+
+    own: a state of the run that goes on, which has what the first states of version 1 and those to 0.2.16 lack.
+    """
+    later = {key: own[key] for key in ("data", "sources", "activations", "unlabeled", "seconds") if key in own}
+    state = {**later, "best_score": state.get("best_accuracy"), **state}
+    return {**state, "best_score": -math.inf if state["best_score"] is None else state["best_score"]}
+
+
 class Interrupted(Exception):
     """Raised between two steps after Ctrl-C or SIGTERM, when the state has been saved."""
 
 
-class Trainer(Course):
+class Trainer(Fit):
     """One training run.  `run` trains to the end, or raises Interrupted.
 
     Parameters
@@ -131,8 +151,6 @@ class Trainer(Course):
         super().__init__(model, model.parameters(), config, len(train), torch.Generator().manual_seed(config.seed))
         self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
         self.order = None
-        # loss, images and right ones of the epoch so far; kept on the device, so that no step waits for it
-        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         self.seconds = 0.0  # of the epoch so far, up to an interrupt
         self.history, self._stop = [], False
 
@@ -157,7 +175,7 @@ class Trainer(Course):
         """
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         with checkpoint.taking_up(self.state_path):
-            self._take_up(state)
+            self._take_up(upgrade(state, self.state()))
             self._check_place()
 
     def _take_up(self, state):
@@ -166,19 +184,19 @@ class Trainer(Course):
         if allowed != self.config:
             changed = [k for k, v in asdict(self.config).items() if asdict(allowed)[k] != v]
             raise UsageError(f"{self.state_path}: was started with other values of {', '.join(changed)}; resume with the same flags")
-        if state.get("data", self.data) != self.data:  # the first states of version 1 lack it
+        if state["data"] != self.data:
             raise UsageError(f"{self.state_path}: was started on other images or labels; resume with the same --data and --classes")
-        changed = [flag for flag, digest in state.get("sources", {}).items() if self.sources[flag] != digest]
+        changed = [flag for flag, digest in state["sources"].items() if self.sources[flag] != digest]
         if changed:
             raise UsageError(f"{self.state_path}: was started with another --{changed[0]} or without one; resume with the same flags")
         if not all(fits(self.model, part) for part in (state["model"], state["best"]) if part is not None):
             raise InputError(f"{self.state_path}: state of another model, expected one with the layers of {self.model.topology.name}")
         self.model.load_state_dict(state["model"])
-        self.restore({"best_score": state.get("best_accuracy"), **state})  # as the first states of version 1 call it
+        self.restore(state)
         self.generator.set_state(state["rng"])
         self.sums.copy_(torch.tensor(state["sums"], dtype=torch.float64))
         self.order, self.history = state["order"], state["history"]
-        self.seconds = float(state.get("seconds", 0))  # states of versions to 0.2.16 lack it
+        self.seconds = float(state["seconds"])
         check_records(self.history, "epoch", "train_accuracy", "seconds")
 
     def _check_place(self):
@@ -220,21 +238,16 @@ class Trainer(Course):
         self._start = time.monotonic() - self.seconds
         if self.order is None:
             self.order = torch.randperm(len(self.labels), generator=self.generator)
-        self.begin_epoch()
-        name = f"epoch {self.epoch + 1}/{self.config.epochs}"
-        for step in self._watched(self.progress(range(self.step, self.steps), desc=name, initial=self.step, total=self.steps)):
-            self._train_step(self.order[step * self.config.batch:(step + 1) * self.config.batch])
+        bar = partial(self.progress, desc=f"epoch {self.epoch + 1}/{self.config.epochs}")
+        self.train(self.order, self._train_step, lambda steps, **place: self._watched(bar(steps, **place)))
         self._end(self._start, *self._judge())
         self.save()
         self.report(self.history[-1])
 
     def _end(self, start, accuracy, loss):
-        """End an epoch, which began at `start` and was judged: its record comes from the sums of its steps."""
-        total, count, correct = self.sums.tolist()
+        """End an epoch, which began at `start` and was judged."""
         self.order, self.seconds = None, 0.0
-        self.sums.zero_()
-        self.history.append({"train_loss": total / count, "train_accuracy": correct / count, "validation_accuracy": accuracy,
-                             "validation_loss": loss, **self.end_epoch(start, loss)})
+        self.history.append({**self.means(), "validation_accuracy": accuracy, "validation_loss": loss, **self.end_epoch(start, loss)})
 
     def _watched(self, iterable):
         """Yield the items of `iterable` until the user stops the run."""
@@ -260,7 +273,7 @@ class Trainer(Course):
         loss = self._cross_entropy(logits, labels)
         if self.teacher:
             loss = self._with_teacher(loss, logits, images, index)
-        self._update(loss, logits, labels)
+        self.update(loss, logits, labels)
 
     def _cross_entropy(self, logits, labels):
         return F.cross_entropy(logits, labels, label_smoothing=self.config.smoothing)
@@ -287,10 +300,3 @@ class Trainer(Course):
         if self.config.warp:
             images = warp(images, self.generator, self.config.warp)
         return augment(images, self.generator, self.config.shift, self.config.contrast, self.mirrored(index))
-
-    def _update(self, loss, logits, labels):
-        """One step of the optimizer, and its share of the epoch's sums."""
-        self.update(loss)
-        self.sums[0] += loss.detach().double() * len(labels)
-        self.sums[1] += len(labels)
-        self.sums[2] += (logits.argmax(1) == labels).sum()

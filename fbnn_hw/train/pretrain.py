@@ -14,8 +14,8 @@ from ..ir.models import AIRBENCH, FLOATING, build
 from ..ir.network import LATENT
 from ..nn import floating, losses, staged, teachers
 from ..nn.network import FBNN
-from . import start
-from .offline import STATE_FORMAT, Trainer
+from . import offline, start
+from .offline import Trainer
 
 PROJECTOR_NEURONS = 2048
 
@@ -76,13 +76,11 @@ class Pretrainer(Trainer):
         return "float" if self.ends_binary is False else "binary"
 
     def _take_up(self, state):
-        # The first states lack "activations".
-        stage = self._activations() if self.ends_binary is None else state.get("activations", self._activations())
-        if stage != self._activations():
+        if self.ends_binary is not None and state["activations"] != self._activations():
             raise UsageError(f"{self.state_path}: was started with --activations {state['activations']}; resume with the same flags")
         if state["objective"] != {key: getattr(self.objective, key) for key in state["objective"]}:
             raise UsageError(f"{self.state_path}: was started with other weights of the terms; resume with the same flags")
-        if state.get("unlabeled", self.free) != self.free:
+        if state["unlabeled"] != self.free:
             raise UsageError(f"{self.state_path}: was started with other unlabelled images; resume with the same --unlabeled")
         super()._take_up(state)
         if self.projector is not None:
@@ -117,7 +115,7 @@ class Pretrainer(Trainer):
             views = torch.cat([strong(free, self.generator), strong(free, self.generator)])
             first, second = self.projector(self._forward(views)[1]).chunk(2)
             loss = loss + self.objective.beta * losses.barlow_twins(first, second)
-        self._update(loss, logits, labels)
+        self.update(loss, logits, labels)
 
 
 def device(name):
@@ -183,10 +181,7 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
     normed = FBNN(topology, **{**options, "norm": "bn"})
     path = init.with_suffix(".state")
     try:
-        state = torch.load(path, weights_only=True, map_location="cpu")
-        if state["format"] != STATE_FORMAT:
-            raise ValueError("another format")
-        normed.load_state_dict(state["best"])
+        normed.load_state_dict(offline.read(path)["best"])
     except Exception as error:  # a file can be wrong in any way
         raise InputError(f"{path}: not the state of a stage with batch norm of {name} with {len(classes)} classes "
                          f"({type(error).__name__}), expected that of pretrain --norm bn") from None

@@ -39,7 +39,14 @@ def _result(values, kinds=tuple(PARTS)):
         return None
     scores = values["final"].values() if kind == "cil" else [v for k, v in values["training"].items() if k.endswith(SCORES)]
     sha256 = values["init"].get("sha256") if kind == "cil" else None
-    return values if isinstance(sha256, str | None) and are_scores(scores) else None
+    return upgrade(values) if isinstance(sha256, str | None) and are_scores(scores) else None
+
+
+def upgrade(values):
+    """A result as this version writes it; those of earlier ones lack the choices that came later."""
+    part, later = {"cil": ("config", {"images": 0, "class_order": None, "teacher": None}),
+                   "pretrain": ("training", {"activations": "binary", "images_per_class": None})}[values["kind"]]
+    return {**values, part: {**later, **values[part]}}
 
 
 def _has(values, parts):

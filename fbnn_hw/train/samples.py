@@ -59,7 +59,7 @@ class Latents:
 
     def __init__(self, topology, cache=None):
         self.code = BitCode(topology.shapes[LATENT][0])
-        self.heads = {o.name for o in topology.ops[[o.name for o in topology.ops].index(LATENT) + 1:]}
+        self.heads = {o.name for o in topology.head}
         self.cache = cache
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import outside
+from .. import plugins
 from ..errors import UsageError, nearest, show, whole
 
 SETTINGS = ("rpt", "fpt")
@@ -110,7 +110,7 @@ def get(name):
     SCENARIOS.  Raises UsageError where there is none.
     """
     if ":" in name and name not in SCENARIOS:
-        scenario = outside.load(name, f"--scenario {name}", here=True)
+        scenario = plugins.load(name, f"--scenario {name}", here=True)
         if not isinstance(scenario, Scenario):
             raise UsageError(f"--scenario {name}: is no fbnn_hw.train.scenarios.Scenario, expected one")
         scenario = replace(scenario, name=name)

@@ -12,7 +12,7 @@ from ..ir.network import LATENT, Topology
 from ..ir.plain import plain_tree
 from ..nn import staged
 from ..nn.network import FBNN, export
-from .offline import STATE_FORMAT
+from . import offline
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,15 @@ def _best(path, network):
     if not path.is_file():
         return None
     try:
-        state = torch.load(path, weights_only=True, map_location="cpu")
-        if state["format"] != STATE_FORMAT or not state["best"]:
-            return None
-        model = FBNN(network.topology, norm="bn" if any(".norm." in key for key in state["best"]) else "scales")
-        model.load_state_dict(state["best"])
+        best = offline.read(path)["best"]
+        model = FBNN(network.topology, norm="bn" if any(".norm." in key for key in best) else "scales")
+        model.load_state_dict(best)
         same = export(model)
     except Exception:  # a file can be wrong in any way
         return None
     equal = all((same.weights[name] == bits).all() for name, bits in network.weights.items()) and same.thresholds.keys() == \
         network.thresholds.keys() and all((same.thresholds[name] == values).all() for name, values in network.thresholds.items())
-    return state["best"] if equal else None
+    return best if equal else None
 
 
 def with_classes(topology, classes):
@@ -116,9 +114,8 @@ def with_classes(topology, classes):
 
 def classifier(topology):
     """Names of the layers with weights after the latent: they are what latent replay trains."""
-    names = [o.name for o in topology.ops]
-    after = set(names[names.index(LATENT) + 1:])
-    return [name for name in topology.weight_shapes() if name in after]
+    weighted = topology.weight_shapes()
+    return [o.name for o in topology.head if o.name in weighted]
 
 
 def further(start, topology, seed, options):

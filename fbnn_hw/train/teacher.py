@@ -7,8 +7,8 @@ import torch
 
 from .. import files
 from ..errors import InputError
+from . import offline
 from .config import TrainConfig
-from .offline import STATE_FORMAT
 from .pretrain import make
 
 
@@ -28,13 +28,11 @@ class Teacher:
         try:
             if not path.is_file():
                 raise FileNotFoundError
-            state = torch.load(path, weights_only=True, map_location="cpu")
-            if state["format"] != STATE_FORMAT:
-                raise ValueError("another format")
+            state = offline.read(path)
             name, taught, size = (state["architecture"][key] for key in ("name", "classes", "size"))
             config = TrainConfig(**state["config"])
             self.model, best = make(name, tuple(taught), size, config), state["best"]
-            accuracy = state.get("best_score", state.get("best_accuracy")) if config.validation else None
+            accuracy = state["best_score"] if config.validation else None
             self.sha256 = files.sha256_of(path)
             self.description = {"name": name, "validation_accuracy": accuracy, "epochs": state["best_epoch"], "sha256": self.sha256,
                                 "config": asdict(config)}

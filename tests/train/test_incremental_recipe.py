@@ -16,7 +16,7 @@ from fbnn_hw.reference import inference
 from fbnn_hw.train import start
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.config import TrainConfig
-from fbnn_hw.train.course import Course
+from fbnn_hw.train.fit import Fit
 from fbnn_hw.train.incremental import Incremental
 from fbnn_hw.train.memorizer import BitCode, LevelCode, Memorizer, TaughtCode
 from fbnn_hw.train.samples import Native
@@ -130,11 +130,11 @@ def test_batch_norm_begins_with_the_state_beside_the_file(folder, tmp_path):
 def test_statistics_are_estimated_and_a_last_batch_of_one_is_left_out(folder):
     count = 33  # two batches of 16 and one sample
     model = FBNN(start.read(folder / "bn.pt").topology, norm="bn")
-    course = Course(model, model.parameters(), NORMED, count, torch.Generator())
-    assert course.steps == 2 and Course(model, model.parameters(), RECIPE, count, torch.Generator()).steps == 3
+    fit = Fit(model, model.parameters(), NORMED, count, torch.Generator())
+    assert fit.steps == 2 and Fit(model, model.parameters(), RECIPE, count, torch.Generator()).steps == 3
     images = torch.from_numpy(TRAIN.images[:count])
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    with course.judged(images.split(16)):
+    with fit.judged(images.split(16)):
         assert not model.training and all(norm.steps == 2 for norm in model.norms().values())
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     few = TRAIN.thinned(17)  # 34 images a task

@@ -100,7 +100,7 @@ def test_all_of_the_recipe_is_resumed_bit_identically(tmp_path, method, at):
 
 def test_the_average_of_the_proxies_is_what_is_kept():
     run = normed(config=replace(NORMED, statistics=0, float_epochs=0, epochs=2, validation=0.0))
-    proxy, update, values = run.model.layers["conv2"].proxy, run._update, []
+    proxy, update, values = run.model.layers["conv2"].proxy, run.update, []
     average = proxy.detach().clone()
 
     def follow(*args):
@@ -109,7 +109,7 @@ def test_the_average_of_the_proxies_is_what_is_kept():
         average = average.lerp(proxy.detach(), 1 - min(0.9, (1 + len(values)) / (10 + len(values))))
         values.append(proxy.detach().clone())
 
-    run._update = follow
+    run.update = follow
     run.run()
     kept = run.best["layers.conv2.proxy"]
     assert len(values) == 2 * run.steps and torch.allclose(kept, average, atol=1e-6) and not torch.allclose(kept, values[-1], atol=1e-6)

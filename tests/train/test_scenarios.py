@@ -38,7 +38,7 @@ def test_each_class_comes_once_and_exists(scenario):
     ("order", "foo", "order is 'foo', expected listed or random"), ("data", "none", "data is 'none', expected one of ")])
 def test_a_field_that_no_scenario_has(field, value, expected, monkeypatch):
     one = replace(scenarios.get("tiny-2+2x2"), **{field: value})
-    monkeypatch.setattr(scenarios.outside, "load", lambda *args, **options: one)
+    monkeypatch.setattr(scenarios.plugins, "load", lambda *args, **options: one)
     with pytest.raises(UsageError) as error:
         scenarios.get("mine:ONE")
     assert str(error.value).startswith(f"--scenario mine:ONE: {expected}") and "mine:ONE" not in scenarios.SCENARIOS

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from fbnn_hw import outside
+from fbnn_hw import plugins
 from fbnn_hw.data import datasets
 from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.nn import head
@@ -300,7 +300,7 @@ def test_strategies_and_scenarios_of_ones_own(origin, mine):  # noqa: F811
     ("Many", "--strategy fbnn_mine:Many: epochs is 2.5, expected a whole number from 0"),
     ("Leaves", "--strategy fbnn_mine:Leaves: SystemExit in ")])
 def test_small_mistakes_of_a_strategy(origin, mine, name, line):  # noqa: F811
-    with pytest.raises(UsageError) as error, outside.told(f"fbnn_mine:{name}", f"--strategy fbnn_mine:{name}"):
+    with pytest.raises(UsageError) as error, plugins.blaming(f"fbnn_mine:{name}", f"--strategy fbnn_mine:{name}"):
         Incremental(replace(BASE, strategy=f"fbnn_mine:{name}"), TRAIN, TEST, origin).run()
     assert str(error.value).startswith(line)
 

@@ -8,7 +8,7 @@ from ...ir.network import LATENT
 from .rules import RULES
 
 PICKS = ("slot", "class", "least")
-"""Their order is part of the check value of a design, see `snapshot.design_check`."""
+"""Their order is part of the check value of a design, see `snapshot.Design`."""
 PROTOTYPES, MEANS = "prototypes", "means"
 ADDING = PROTOTYPES, MEANS
 """The rules without replay: no slot is ever filled, one is enough."""

@@ -16,7 +16,7 @@ from .buffer import ReplayBuffer
 from .config import MEANS, PRESENTED_BITS, Head, LearnConfig
 from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import HELD_BITS, gumbel_table, make
-from .snapshot import State, design_check, old_design_check
+from .snapshot import Design, State
 
 if TYPE_CHECKING:
     from ...ir.network import Network
@@ -48,7 +48,7 @@ def _rows(what, values, count, number=None):
     return values
 
 
-class Learner:
+class Learner(Design):
     """The reference learner: what a learning chip does, bit for bit.
 
     A label is a class number.  The classes known are 0 .. known - 1; the label `known` starts a new
@@ -87,12 +87,12 @@ class Learner:
         config.verify()
         if not head.hidden and config.hidden_counter_bits:
             raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, but the head has no hidden layer; expected 0")
-        self.head, self.config, self.rule = head, config, make(config)
         output = _rows("shipped rows", [] if output is None else output, head.fan_in)
         hidden = _rows("shipped hidden weights", [] if hidden is None else hidden, head.hidden_fan_in, head.hidden)
         if len(output) > config.max_classes:
             raise UsageError(f"max_classes: found {config.max_classes}, expected at least {len(output)}, the shipped classes")
-        self._shipped = output, hidden
+        super().__init__(head, config, output, hidden)
+        self.rule = make(config)
         self._ones, self._hidden_ones = 2 ** head.fan_in - 1, 2 ** head.hidden_fan_in - 1
         self._spread, self._spread_hidden = _spread(head.copies), _spread(head.hidden_copies)
         self._extends, self._noisy = head.fan_in > head.latent, self.rule.noisy
@@ -130,10 +130,9 @@ class Learner:
     def reset(self) -> None:
         """Return to the state after power-up: shipped weights, empty buffer, registers at their seeds."""
         config = self.config
-        output, hidden = self._shipped
-        self.known, self.frozen = len(output), False
-        self._set_output(self._started(output, config.counter_bits, self._ones))
-        self._hidden = self._started(hidden, max(1, config.hidden_counter_bits), self._hidden_ones)
+        self.known, self.frozen = len(self.shipped), False
+        self._set_output(self._started(self.shipped, config.counter_bits, self._ones))
+        self._hidden = self._started(self.shipped_hidden, max(1, config.hidden_counter_bits), self._hidden_ones)
         self.buffer.clear()
         self.presented = [0] * config.max_classes
         self.prototypes_left = [0] * config.max_classes
@@ -150,16 +149,6 @@ class Learner:
         missing = self.config.max_classes - len(rows)
         self._output = rows + [counters.start(self._ones, self.config.counter_bits, self._ones) for _ in range(missing)]
         self._weights = [row[-1] for row in self._output]
-
-    @property
-    def shipped(self) -> np.ndarray:
-        """Shipped rows, uint8 bits (classes, fan-in)."""
-        return self._shipped[0]
-
-    @property
-    def shipped_hidden(self) -> np.ndarray:
-        """Shipped weights of the hidden layer, uint8 bits (hidden neurons, hidden fan-in)."""
-        return self._shipped[1]
 
     @property
     def counters(self) -> np.ndarray:
@@ -401,19 +390,6 @@ class Learner:
         self.flips += (weights ^ before).bit_count()
 
     # snapshots
-
-    @property
-    def design(self) -> int:
-        """Check value of the design: of its head, its configuration and its shipped weights.
-
-        A snapshot of a design with another check value is refused.
-        """
-        return design_check(self.head, self.config, *self._shipped)
-
-    @property
-    def old_design(self) -> int:
-        """Check value of the design as a snapshot of version 1 holds it."""
-        return old_design_check(self.head, self.config, *self._shipped)
 
     @property
     def state(self) -> State:

@@ -150,7 +150,7 @@ class Means(Prototypes):
 RULES = {"gumbel": lambda config: Gumbel(), "margin": lambda config: Margin(config.margin), "flip": lambda config: Flip(),
          "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits)), "prototypes": lambda config: Prototypes(),
          "means": lambda config: Means()}
-"""Their order is part of the check value of a design, see `snapshot.design_check`."""
+"""Their order is part of the check value of a design, see `snapshot.Design`."""
 
 
 def make(config):

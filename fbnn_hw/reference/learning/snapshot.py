@@ -3,7 +3,7 @@
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
@@ -13,44 +13,53 @@ from .config import PICKS, PRESENTED_BITS, Head, LearnConfig
 from .lfsr import REGISTERS
 from .rules import RULES
 
-if TYPE_CHECKING:
-    from .learner import Learner
-
 MAGIC, VERSION = b"FBNNLRN\0", 2
-"""Version 1, which fbnn-hw 0.1.0 wrote, differs in the check value of the design alone, see `old_design`."""
+"""Version 1, which fbnn-hw 0.1.0 wrote, differs in the check value of the design alone, see `Design.old_design`."""
 HEADER = struct.Struct("<8sHI")  # magic, version, CRC-32 of what follows
 SCALARS = struct.Struct("<IHBIQQQ")  # check value of the design, classes known, frozen, slots used, states of noise, mask and pick
 FORMAT = "snapshot of a learner"
 DESIGN = b"FBNNDSN\0"
 
 
-def design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np.ndarray) -> int:
-    """Check value of a design, a CRC-32; docs/on-chip-learning.md, section "Snapshots", has its bytes.
+class Design:
+    """What must be equal for a state of a learner to mean the same: its head, its configuration and its shipped weights.
 
-    output, hidden: shipped weights, uint8 bits (rows, fan-in).
+    shipped, shipped_hidden: weights of the classes and of the hidden layer, uint8 bits (rows, fan-in).
     """
-    numbers = (
-        head.latent, head.copies, head.hidden, head.groups, head.hidden_copies,
-        config.max_classes, config.slots, config.counter_bits, config.hidden_counter_bits, list(RULES).index(config.rule),
-        config.temperature, config.margin, config.thinning, config.hidden_thinning, config.gate, config.confidence, config.replays,
-        PICKS.index(config.pick), config.weighted, config.prototype, config.seed, len(output))
-    rows = b"".join(np.packbits(weights, axis=1, bitorder="little").tobytes() for weights in (output, hidden))
-    return zlib.crc32(DESIGN + struct.pack(f"<{len(numbers)}I", *numbers) + rows)
 
+    def __init__(self, head: Head, config: LearnConfig, shipped: np.ndarray, shipped_hidden: np.ndarray):
+        self.head, self.config, self.shipped, self.shipped_hidden = head, config, shipped, shipped_hidden
 
-def old_design_check(head: Head, config: LearnConfig, output: np.ndarray, hidden: np.ndarray) -> int:
-    """Check value of version 1: the CRC-32 of the text that Python 3 showed for both objects in fbnn-hw 0.1.0, and of the weights.
+    @property
+    def design(self) -> int:
+        """Check value of the design, a CRC-32; docs/on-chip-learning.md, section "Snapshots", has its bytes.
 
-    The text is fixed here, so that later changes of the classes leave it as it was.
-    """
-    text = (
-        f"Head(latent={head.latent}, copies={head.copies}, hidden={head.hidden}, groups={head.groups}, "
-        f"hidden_copies={head.hidden_copies}) LearnConfig(max_classes={config.max_classes}, slots={config.slots}, "
-        f"counter_bits={config.counter_bits}, hidden_counter_bits={config.hidden_counter_bits}, rule='{config.rule}', "
-        f"temperature={config.temperature}, margin={config.margin}, thinning={config.thinning}, "
-        f"hidden_thinning={config.hidden_thinning}, gate={config.gate}, confidence={config.confidence}, replays={config.replays}, "
-        f"pick='{config.pick}', weighted={bool(config.weighted)}, prototype={config.prototype}, seed={config.seed})")
-    return zlib.crc32(text.encode() + bits.pack(output).tobytes() + bits.pack(hidden).tobytes())
+        A snapshot of a design with another check value is refused.
+        """
+        head, config = self.head, self.config
+        numbers = (
+            head.latent, head.copies, head.hidden, head.groups, head.hidden_copies,
+            config.max_classes, config.slots, config.counter_bits, config.hidden_counter_bits, list(RULES).index(config.rule),
+            config.temperature, config.margin, config.thinning, config.hidden_thinning, config.gate, config.confidence, config.replays,
+            PICKS.index(config.pick), config.weighted, config.prototype, config.seed, len(self.shipped))
+        rows = b"".join(np.packbits(weights, axis=1, bitorder="little").tobytes() for weights in (self.shipped, self.shipped_hidden))
+        return zlib.crc32(DESIGN + struct.pack(f"<{len(numbers)}I", *numbers) + rows)
+
+    @property
+    def old_design(self) -> int:
+        """Check value of version 1: the CRC-32 of the text that Python 3 showed for both objects in fbnn-hw 0.1.0, and of the weights.
+
+        The text is fixed here, so that later changes of the classes leave it as it was.
+        """
+        head, config = self.head, self.config
+        text = (
+            f"Head(latent={head.latent}, copies={head.copies}, hidden={head.hidden}, groups={head.groups}, "
+            f"hidden_copies={head.hidden_copies}) LearnConfig(max_classes={config.max_classes}, slots={config.slots}, "
+            f"counter_bits={config.counter_bits}, hidden_counter_bits={config.hidden_counter_bits}, rule='{config.rule}', "
+            f"temperature={config.temperature}, margin={config.margin}, thinning={config.thinning}, "
+            f"hidden_thinning={config.hidden_thinning}, gate={config.gate}, confidence={config.confidence}, replays={config.replays}, "
+            f"pick='{config.pick}', weighted={bool(config.weighted)}, prototype={config.prototype}, seed={config.seed})")
+        return zlib.crc32(text.encode() + bits.pack(self.shipped).tobytes() + bits.pack(self.shipped_hidden).tobytes())
 
 
 def _refuse(where: str, name: str, value: object, expected: str) -> InputError:
@@ -88,7 +97,7 @@ class State:
         return HEADER.pack(MAGIC, VERSION, zlib.crc32(body)) + body
 
     @classmethod
-    def unpack(cls, data: bytes, learner: "Learner", where: str = "snapshot") -> Self:
+    def unpack(cls, data: bytes, learner: Design, where: str = "snapshot") -> Self:
         """The state for a `Learner` of its design; InputError for anything but a state that such a learner can be in."""
         if len(data) < HEADER.size + SCALARS.size or data[:8] != MAGIC:
             raise InputError(f"{where}: not a {FORMAT}, expected one that this chip or its reference wrote")
@@ -123,7 +132,7 @@ class State:
         state.verify(learner, where)
         return state
 
-    def verify(self, learner: "Learner", where: str = "snapshot") -> None:
+    def verify(self, learner: Design, where: str = "snapshot") -> None:
         """InputError unless a `Learner` of this design can be in this state."""
         config = learner.config
         _verify_sizes(learner, self.known, len(self.labels), self.frozen, where)
@@ -150,7 +159,7 @@ class State:
                         raise _refuse(where, name, value, f"{-top} to {top - 1}")
 
 
-def _verify_sizes(learner: "Learner", known: int, used: int, frozen: int, where: str) -> None:
+def _verify_sizes(learner: Design, known: int, used: int, frozen: int, where: str) -> None:
     """InputError unless the numbers that determine the sizes of the other parts are legal."""
     config, shipped = learner.config, len(learner.shipped)
     if not shipped <= known <= config.max_classes:

@@ -37,7 +37,7 @@ def load(text: str, what: str, here: bool = False) -> Any:
 
 
 @contextmanager
-def told(text: str, what: str) -> Iterator[None]:
+def blaming(text: str, what: str) -> Iterator[None]:
     """Raises UsageError for an error that comes out of the module of `text`, "module:Name"; all others, and other texts, are left alone.
 
     What is printed meanwhile goes to stderr, because stdout is for the result.

@@ -1,4 +1,4 @@
-"""One training's course: the optimizer, its rate, the epochs done and the best one.  Offline and incremental training use it."""
+"""One training: the optimizer, its rate, the steps of an epoch, and the best one.  Offline and incremental training use it."""
 
 import math
 import time
@@ -22,7 +22,7 @@ def scheduler(optimizer, config, steps):
     return rates.SequentialLR(optimizer, [rates.LinearLR(optimizer, 1 / (warm + 1), 1, warm), cosine], [warm]) if warm else cosine
 
 
-class Course:
+class Fit:
     """One training of `parameters`, all of `model` or some, by the recipe `config` on `count` samples.
 
     Attributes
@@ -47,6 +47,8 @@ class Course:
         self.average = [values.clone() for values in self._averaged()] if config.ema else None
         self.turns = torch.rand(count, generator=torch.Generator().manual_seed(config.seed)) < 0.5
         self.ends_binary = getattr(model, "binary", None)
+        # loss, samples and right ones of the epoch so far; kept on the device, so that no step waits for it
+        self.sums = torch.zeros(3, dtype=torch.float64, device=next(model.parameters()).device)
 
     def optimize(self, parameters):
         """Start the optimizer and its rate anew, for `parameters`."""
@@ -59,11 +61,17 @@ class Course:
         patience, since = self.config.patience, max(self.best_epoch, self.config.float_epochs)
         return self.epoch >= self.config.epochs or bool(patience and self.epoch - since >= patience)
 
-    def begin_epoch(self):
-        """Make the model ready for the steps of an epoch."""
+    def train(self, order, step, bar):
+        """The steps of an epoch that are left.
+
+        order: of the samples, int64.  step(index): one step on the samples at `index`, with `update`.
+        bar(range, initial, total): the same range, with a progress bar.
+        """
         if self.ends_binary is not None:
             self.model.binary = self.epoch >= self.config.float_epochs and self.ends_binary
         self.model.train()
+        for number in bar(range(self.step, self.steps), initial=self.step, total=self.steps):
+            step(order[number * self.config.batch:(number + 1) * self.config.batch])
 
     def mirrored(self, index):
         """Which of the samples at `index` are mirrored in this epoch, bool; None where the augmentation draws it."""
@@ -83,8 +91,8 @@ class Course:
         soft = losses.distillation(logits, taught, self.config.temperature, weights)
         return (1 - self.config.distil) * loss + self.config.distil * soft
 
-    def update(self, loss):
-        """One step of the optimizer and, with cosine, of the rate."""
+    def update(self, loss, logits, labels):
+        """One step of the optimizer and, with cosine, of the rate; the samples with their `logits` and `labels` join the epoch's sums."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
@@ -96,6 +104,14 @@ class Course:
             self.model.draw_ties()
         self._follow()
         self.step += 1
+        self.sums[0] += loss.detach().double() * len(labels)
+        self.sums[1] += len(labels)
+        self.sums[2] += (logits.argmax(1) == labels).sum()
+
+    def means(self):
+        """{"train_loss", "train_accuracy"} of the epoch so far."""
+        total, count, correct = self.sums.tolist()
+        return {"train_loss": total / count, "train_accuracy": correct / count}
 
     def _averaged(self):
         """The tensors of the model whose moving average is kept, --ema."""
@@ -142,6 +158,7 @@ class Course:
         if self.config.schedule == "plateau" and loss is not None:
             self.scheduler.step(loss)
         self.epoch, self.step = self.epoch + 1, 0
+        self.sums.zero_()
         return {"epoch": self.epoch, "lr": float(self.optimizer.param_groups[0]["lr"]), "seconds": round(time.monotonic() - began, 2)}
 
     def state(self):
@@ -157,13 +174,10 @@ class Course:
             if isinstance(value, int | float) and not isinstance(state["scheduler"][key], int | float):
                 raise TypeError("a rate's count that is no number")
         self.scheduler.load_state_dict(state["scheduler"])
-        for key in ("epoch", "best_epoch", "best_score", "best"):
+        for key in ("epoch", "step", "best_epoch", "best_score", "best"):
             setattr(self, key, state[key])
-        self.step = state.get("step", 0)  # incremental states of versions to 0.2.23 lack it
         if any(type(count) is not int or count < 0 for count in (self.epoch, self.best_epoch)):
             raise ValueError("epochs that are no counts")
-        if self.best_score is None:  # in the first states, without validation
-            self.best_score = -math.inf
         if not isinstance(self.best_score, int | float):
             raise TypeError("a score that is no number")
         if self.average:
