@@ -29,7 +29,7 @@ import numpy as np
 from .. import bits
 from ..errors import InputError, UsageError, show
 from ..ir import ops
-from ..ir.network import Network, Topology
+from ..ir.network import MAX_LAYERS, Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -692,6 +692,8 @@ class Builder:
         return float(scale[0]), float(zero[0])
 
     def _emit(self, op, weights=None, thresholds=None):
+        if len(self.layers) == MAX_LAYERS:
+            raise InputError(f"layer {op.name}: is one of more than {MAX_LAYERS}, expected fewer")
         self.layers.append(op)
         if weights is not None:
             self.weights[op.name] = weights
