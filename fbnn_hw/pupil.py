@@ -18,7 +18,7 @@ from . import files
 from .errors import FbnnError, InputError
 from .host.chip import ChipState, Impossible, marks_of
 from .host.client import REHEARSE, Client
-from .host.taught import Taught, named
+from .host.taught import Taught, named, titled
 from .reference.learning.learner import Learner
 
 KEEP_S = 1.5
@@ -208,8 +208,7 @@ class Pupil:
 
     def _titled(self, taught):
         """Names of a file's content, and those of the design behind them."""
-        names = tuple(taught.names) if taught else ()
-        return names + tuple(self.design.classes[len(names):])
+        return titled(taught.names if taught else (), self.design.classes)
 
     def _states(self, learner, taught, change):
         """The states that the board may be in, ("file", "begun" or "shipped", names), which `learner` then has."""

@@ -200,6 +200,37 @@ def test_what_the_page_saves_the_command_takes_and_the_page_takes_it_back(contex
     assert not page.errors
 
 
+def test_fewer_names_than_classes(context, board, small, tmp_path):
+    """A legal file whose one name is that of a later class: program and page give the others names of their own, and can save it again."""
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    (tmp_path / "few.snapshot").write_bytes(Taught(("automobile",), small.learner().snapshot()).pack())
+    other = ReferenceBoard(small)
+    assert cli.main(["learn", "--port", socket_before(other), "--baud", "3000000", "--design", str(small.folder), "--discard",
+                     "--restore", str(tmp_path / "few.snapshot"), "--snapshot", str(tmp_path / "again.snapshot")]) == 0
+    page.set_input_files("#open", tmp_path / "few.snapshot")
+    until(page, "studio.board.names[0] === 'automobile'")
+    rested(page)
+    assert taught_file(page) == (tmp_path / "again.snapshot").read_bytes()
+    assert page.evaluate("studio.board.names") == ["automobile", "class 1", *small.classes[2:]]
+    assert not page.errors
+
+
+def test_one_name_in_two_spellings(context, board):
+    page = opened(context, board.address)
+    answered(page)
+    teach_mug(page, "caf\u00e9")
+    rested(page)
+    page.fill("#name", "cafe\u0301")
+    assert page.locator("#name-help").inner_text() == "It knows this class; the lesson goes on with it."
+    page.click("#lesson-example")
+    page.click("#teach-now")
+    until(page, "studio.board.past.length === 2")
+    rested(page)
+    assert page.evaluate("studio.board.names.slice(10)") == ["caf\u00e9"] and not page.errors
+
+
 def test_a_board_that_goes_and_comes_back(context, board, small):
     page = opened(context, board.address)
     answered(page)

@@ -254,7 +254,7 @@ function drawTold() {
 }
 
 function drawLesson() {
-  const name = by("name").value, fault = name ? nameFault(name) : "", index = board.names.indexOf(name);
+  const name = by("name").value, fault = name ? nameFault(name) : "", index = board.place(name);
   by("name-help").textContent = fault || (board.frozen ? "The chip is frozen and learns nothing; press Thaw below."
     : !name ? tray.length ? "Type a name for the class, such as mug." : "A new name makes a new class."
     : index >= 0 ? "It knows this class; the lesson goes on with it."
