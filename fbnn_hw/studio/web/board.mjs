@@ -10,7 +10,8 @@ export const ENOUGH = 0.8, MOST_PASSES = 5;
 const MOST_UNDO = 10, REHEARSAL = 1000, ROUND = 200, STEP = 8, THUMBNAILS = 12;
 
 // facts: what the page was made with.  changed(): called whenever something that is shown may be another.
-// store: {load() -> {names, file, thumbnails} or null, save(kept)}, where what was taught outlasts the page.
+// store: {load() -> {file, thumbnails} or null, unread(), save(kept)}, where what was taught outlasts the page; unread: what it gave is no
+// file of this design.
 export class Board {
   constructor(facts, changed, store) {
     this.facts = facts;
@@ -105,7 +106,10 @@ export class Board {
       await writeState(client, kept.state, this.facts);
       this.take(kept.state, kept.names);
     } else {
-      if (kept) this.past.push(kept);
+      if (kept) {
+        this.past.push(kept);
+        this.trouble = "This board knows something else than this page kept. Undo gives it what the page kept; without that, the page forgets it.";
+      }
       this.take(found, kept ? kept.names : this.names);
     }
     if (kept) this.thumbnails = kept.thumbnails;
@@ -345,7 +349,8 @@ export class Board {
     if (!kept) return null;
     try {
       return {...unpackFile(kept.file, this.facts), thumbnails: kept.thumbnails};
-    } catch {  // of an earlier page of this design, or damaged: the board begins anew
+    } catch {
+      this.store.unread();
       return null;
     }
   }
