@@ -5,7 +5,9 @@ The command line prints the message alone and ends with `exit_code`; a traceback
 
 import difflib
 import numbers
+import re
 import reprlib
+import unicodedata
 from typing import Any
 
 _repr = reprlib.Repr()
@@ -40,9 +42,22 @@ LONGEST_NAME = 100
 """Most characters of the name of a class."""
 
 
+_UNSHOWN = re.compile(
+    "[\0-\x1f\x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\uf8ff"
+    "\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e007f\U000f0000-\U0010ffff]")
+"""Controls, formats, separators but the space, surrogates and characters of private use, those of Unicode 15, whatever version Python has;
+studio/web/state.mjs has the same."""
+
+
 def is_name(value):
-    """Whether a value can be the name of a class: 1 to `LONGEST_NAME` printable characters, not all of them blank."""
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= LONGEST_NAME
+    """Whether a value can be the name of a class: 1 to `LONGEST_NAME` characters that can be shown, not all of them blank."""
+    return isinstance(value, str) and bool(value.strip(" ")) and not _UNSHOWN.search(value) and len(value) <= LONGEST_NAME
+
+
+def spelled(name: str) -> str:
+    """A name as it enters and is compared: in Unicode's composed form, NFC, of the forms that look the same."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _letters(name):

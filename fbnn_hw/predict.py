@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from . import bits
-from .errors import InputError, UsageError, show
+from .errors import InputError, UsageError, show, spelled
 from .ir.network import LATENT
 from .progress import silent
 from .reference.encode import checked
@@ -88,11 +88,12 @@ def _by_torch(network, batches, latent):
 def match_classes(images, network, where):
     """`images` with the labels of the network's classes: by name where any name is known, else by number; and a note or None."""
     classes = network.topology.classes
-    shared = [name for name in classes if name in images.classes]
+    own = {spelled(name): number for number, name in enumerate(images.classes)}
+    shared = [name for name in classes if spelled(name) in own]
     if shared:
         if len(shared) == len(classes) == len(images.classes):
             return images.select(classes), None
-        number = {images.classes.index(name): classes.index(name) for name in shared}
+        number = {own[spelled(name)]: classes.index(name) for name in shared}
         shown = np.isin(images.labels, list(number))
         labels = np.array([number[label] for label in images.labels[shown]], np.int64)
         return (type(images)(images.images[shown], labels, classes, images.source),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..design import review_exemplars
-from ..errors import LONGEST_NAME, InputError, UsageError, whole
+from ..errors import LONGEST_NAME, InputError, UsageError, is_name, spelled, whole
 from ..progress import silent
 from ..reference import inference
 
@@ -59,17 +59,17 @@ def check_label(label: str) -> None:
     """Raises UsageError where `label` cannot be the name of a class."""
     if not isinstance(label, str):
         raise UsageError(f"label: found {label!r}, expected a name")
-    if label != label.strip() or not label.isprintable() or not label:
-        raise UsageError(f"--label {label!r}: expected a name of printable characters that begins and ends with none that is blank")
     if len(label) > LONGEST_NAME:
         raise UsageError(f"--label: found a name of {len(label)} characters, expected at most {LONGEST_NAME}")
+    if label != label.strip(" ") or not is_name(label):
+        raise UsageError(f"--label {label!r}: expected a name of printable characters that begins and ends with none that is blank")
 
 
 def class_number(board, label: str) -> int:
     """Number of the class `label`, known or the next new one.  Raises InputError where there is no room for a new one."""
     check_label(label)
     names, most = board.names, board.identity.max_classes
-    number = names.index(label) if label in names else len(names)
+    number = next((n for n, name in enumerate(names) if spelled(name) == spelled(label)), len(names))
     if number == most:
         raise InputError(f"--label {label}: the board has room for {most} classes and knows {', '.join(names)}; expected one "
                          "of them, or a design made with more --max-classes")
@@ -114,6 +114,7 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     if twin.config.adds:
         passes = passes or 1
     names = board.names
+    label = spelled(label) if index == len(names) else names[index]
     lesson = Lesson(label, index, index == len(names), len(images))
     labels, latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
     before, origin = _answers(twin, latents), board.pupil.taught()

@@ -19,7 +19,7 @@ from ..errors import FbnnError, InputError
 from ..link.chip import ChipState, Impossible, marks_of
 from ..link.client import REHEARSE, Client
 from ..reference.learning.learner import Learner
-from .taught import Taught, named
+from .taught import Taught, named, titled
 
 KEEP_S = 1.5
 """Seconds that an interrupted program still takes to read what a board knows."""
@@ -208,8 +208,7 @@ class Pupil:
 
     def _titled(self, taught):
         """Names of a file's content, and those of the design behind them."""
-        names = tuple(taught.names) if taught else ()
-        return names + tuple(self.design.classes[len(names):])
+        return titled(taught.names if taught else (), self.design.classes)
 
     def _states(self, learner, taught, change):
         """The states that the board may be in, ("file", "begun" or "shipped", names), which `learner` then has."""

@@ -23,13 +23,18 @@ EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
 
 def named(names: Sequence[str], count: int) -> list[str]:
     """Names of `count` classes: `names` first, then `class N`, with a ' added where that name exists."""
-    result = list(names[:count])
-    for number in range(len(result), count):
-        name = f"class {number}"
+    return list(titled(names[:count], [f"class {number}" for number in range(count)]))
+
+
+def titled(names: Sequence[str], classes: Sequence[str]) -> tuple[str, ...]:
+    """`names`, then those of `classes` behind them; `class N`, and a ' as often as needed, in place of one that is there."""
+    result = list(names)
+    for number, name in enumerate(classes[len(names):], len(names)):
+        name = name if name not in result else f"class {number}"
         while name in result:
             name += "'"
         result.append(name)
-    return result
+    return tuple(result)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, spelled
 from ..files import cache_folder
 from . import core50, omniglot, pickles, stl10, synthetic, zips
 from .images import scale
@@ -36,25 +36,27 @@ class Images:
 
     def select(self, classes):
         """The images of the named classes alone, labels renumbered in the order given; raises UsageError for an unknown name."""
+        own = {spelled(name): number for number, name in enumerate(self.classes)}
         for name in classes:
-            if name not in self.classes:
+            if spelled(name) not in own:
                 raise UsageError(f"--classes {name}: no such class, expected some of {', '.join(self.classes)}")
         if len(set(classes)) != len(classes) or not classes:
             raise UsageError(f"--classes {','.join(classes)}: expected each class once")
         number = np.full(len(self.classes), -1, np.int64)
-        number[[self.classes.index(name) for name in classes]] = np.arange(len(classes))
+        number[[own[spelled(name)] for name in classes]] = np.arange(len(classes))
         labels = number[self.labels]
         members = labels >= 0
         return Images(self.images[members], labels[members], tuple(classes), self.source)
 
     def by_name(self, classes):
         """The same images with the numbers of `classes`; raises InputError where an image's class is none of them."""
-        strange = next((name for name in self.classes if name not in classes), None)
+        number = {spelled(name): place for place, name in enumerate(classes)}
+        strange = next((name for name in self.classes if spelled(name) not in number), None)
         if strange is not None:
             raise InputError(f"{self.source}: has the class {strange}, which the training does not have, expected some of "
                              f"{', '.join(classes[:5])}{', ...' if len(classes) > 5 else ''}")
-        number = np.array([classes.index(name) for name in self.classes], np.int64)
-        return Images(self.images, number[self.labels], tuple(classes), self.source)
+        numbers = np.array([number[spelled(name)] for name in self.classes], np.int64)
+        return Images(self.images, numbers[self.labels], tuple(classes), self.source)
 
     def thinned(self, count):
         """`count` images of each class, spread evenly over those it has, in their order; raises UsageError where a class has fewer."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, spelled
 from . import images
 from .datasets import Images
 
@@ -35,7 +35,7 @@ def pictures(folder):
     if below and len(below) < len(entries):
         odd = next(entry for entry in entries if not entry.is_dir())
         raise InputError(f"{odd}: lies beside folders of classes; {LAYOUT}")
-    return [(file, entry.name) for entry in below for file in _files(entry)] or [(file, None) for file in _files(folder)]
+    return [(file, spelled(entry.name)) for entry in below for file in _files(entry)] or [(file, None) for file in _files(folder)]
 
 
 def load(folder, split, size, resize=False, crop=False, progress=None):

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from .. import bits
-from ..errors import InputError, UsageError, show
+from ..errors import InputError, UsageError, show, spelled
 from ..ir import ops
-from ..ir.network import Network, Topology
+from ..ir.network import MAX_LAYERS, Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -166,7 +166,7 @@ def _class_names(classes: Any) -> tuple[str, ...]:
     values = classes.tolist() if hasattr(classes, "tolist") else () if classes is None else classes
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise UsageError(f"classes: found {show(classes)}, expected a list of names")
-    return tuple(str(name) if isinstance(name, str | int | np.integer) else name for name in values)
+    return tuple(spelled(str(name)) if isinstance(name, str | int | np.integer) else name for name in values)
 
 
 @dataclass
@@ -692,6 +692,8 @@ class Builder:
         return float(scale[0]), float(zero[0])
 
     def _emit(self, op, weights=None, thresholds=None):
+        if len(self.layers) == MAX_LAYERS:
+            raise InputError(f"layer {op.name}: is one of more than {MAX_LAYERS}, expected fewer")
         self.layers.append(op)
         if weights is not None:
             self.weights[op.name] = weights

@@ -19,6 +19,9 @@ MAX_VALUES = 2 ** 26
 MAX_LISTED = 2 ** 20
 """Above what the largest legal network needs: numbers in tensors, and those that attributes list."""
 
+LEAST_ROOM, ROOM = 2 ** 22, 8
+"""Numbers that a network computes with while it is read: LEAST_ROOM, or ROOM for each number of the file where these are more."""
+
 
 @dataclass(frozen=True)
 class Node:

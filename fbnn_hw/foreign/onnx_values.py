@@ -12,9 +12,6 @@ import numpy as np
 from ..errors import InputError, show
 from .onnx_graph import Node, held, type_name
 
-MAX_ELEMENTS = 2 ** 25
-"""Largest constant that a node may make."""
-
 ROUNDINGS: dict[str, Callable] = {
     "ROUND": np.round, "HALF_EVEN": np.round, "CEIL": np.ceil, "FLOOR": np.floor,
     "UP": lambda v: np.sign(v) * np.ceil(np.abs(v)), "DOWN": np.fix, "ROUND_TO_ZERO": np.fix,
@@ -30,19 +27,21 @@ def single(node: Node, *values: np.ndarray | None) -> np.ndarray:
     return SINGLE[node.op](node, *values)
 
 
-def constant(node: Node, *values: np.ndarray | None) -> np.ndarray:
+def constant(node: Node, room: int, *values: np.ndarray | None) -> np.ndarray:
     """The result of a node of `CONSTANT` or `SINGLE` whose inputs are all constants, None for one that is left out.
 
-    Raises InputError where it cannot be computed.
+    room: most numbers that it may have.  Raises InputError where it cannot be computed.
     """
     try:
         if node.op in SINGLE:
             there = [v for v in values if v is not None]
             if any(v.dtype.kind in "iu" and v.dtype != np.int64 for v in there):
                 raise InputError(f"{node}: computes with integers of few bits, which wrap, expected a Cast to FLOAT before it")
-            if math.prod(np.broadcast_shapes(*(v.shape for v in there))) > MAX_ELEMENTS:
-                raise InputError(f"{node}: makes a constant of more than {MAX_ELEMENTS} values, expected less")
+            if math.prod(np.broadcast_shapes(*(v.shape for v in there))) > room:
+                raise InputError(f"{node}: makes a constant of more than {room} numbers, expected fewer")
             return np.asarray(single(node, *values))
+        if node.op == "Concat" and sum(v.size for v in values if v is not None) > room:
+            raise InputError(f"{node}: makes a constant of more than {room} numbers, expected fewer")
         return np.asarray(CONSTANT[node.op](node, *values))
     except InputError:
         raise

@@ -5,6 +5,7 @@ after them changes its result.  The program that wrote the file rounds sums to f
 differ where a sum lies within a rounding of a threshold; a note says where a threshold lies on a sum.
 """
 
+import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,7 +102,10 @@ class _Reader:
         self.values: dict[str, Any] = {**graph.constants, graph.input: image}
         self.ended: Node | None = None
         self.counts: dict[str, int] = {}
-        self.room = onnx_graph.MAX_VALUES - sum(value.size for value in graph.constants.values())
+        in_nodes = [value for node in graph.nodes for value in node.attributes.values() if isinstance(value, np.ndarray)]
+        stored = sum(value.size for value in graph.constants.values())
+        self.memory = onnx_graph.MAX_VALUES - stored
+        self.room = max(onnx_graph.LEAST_ROOM, onnx_graph.ROOM * (stored + sum(value.size for value in in_nodes)))
 
     def read(self, name, classes):
         for node in self.graph.nodes:
@@ -167,19 +171,31 @@ class _Reader:
         if not maps:
             if node.op not in onnx_values.CONSTANT and node.op not in onnx_values.SINGLE:
                 raise InputError(f"{node}: {self._unknown(node)}")
-            results = [onnx_values.constant(node, *args)]
-            self.room -= sum(value.size for value in results if value.base is None)
-            if self.room < 0:
+            results = [onnx_values.constant(node, self.room, *args)]
+            if not any(np.may_share_memory(results[0], value) for value in args if value is not None):
+                self._spend(node, results[0].size)
+                self.memory -= results[0].size
+            if self.memory < 0:
                 raise InputError(f"{node}: the constants up to here are more than {onnx_graph.MAX_VALUES} numbers, expected fewer")
         else:
             result = self._value(node, args, maps)
             results = result if isinstance(result, list) else [result]
+            for value in results:
+                if isinstance(value, _Map):
+                    self._spend(node, value.value.shape[0] * (1 + len(getattr(value.value, "functions", ()))))
         for name, value in zip(node.outputs, results):
             if name and name in self.values:
                 raise InputError(f"{node}: gives {name[:60]!r}, which is there before it, expected a name for each value")
-            if isinstance(value, _Map) and np.prod(value.value.shape) > MAX_VALUES:
+            if isinstance(value, _Map) and math.prod(value.value.shape) > MAX_VALUES:
                 raise InputError(f"{node}: gives a map of {'x'.join(map(str, value.value.shape))}, expected at most {MAX_VALUES} values")
             self.values[name] = value
+
+    def _spend(self, node, count):
+        """Take numbers that a node computes with from those that a file of its size may ask for, before they are computed or kept."""
+        self.room -= count
+        if self.room < 0:
+            raise InputError(f"{node}: the network computes with more numbers up to here than one of a file of this size needs, expected "
+                             f"at most {onnx_graph.LEAST_ROOM}, or {onnx_graph.ROOM} for each number of the file")
 
     @staticmethod
     def _unknown(node):
@@ -366,19 +382,23 @@ class _Reader:
                       f"axis {axis}, where the map has them")
         scale, bias = (float(node.attributes.get(key, default)) for key, default in (("out_scale", 1.0), ("out_bias", 0.0)))
         levels = thresholds.shape[1]
+        self._require(where, levels <= ops.BYTE, f"has {levels} thresholds a channel", f"at most {ops.BYTE}, for a value of 8 bits")
         if levels > 1:
+            self._spend(node, onnx_graph.ROOM * thresholds.size)
+
             def count(v):
-                return (v[..., None] >= thresholds).sum(-1) * scale + bias
+                return sum((v >= thresholds[:, i]).astype(np.int64) for i in range(levels)) * scale + bias
             return self._applied(x, count, where, by_channel=True)
         y = self._step(x, lambda v: v >= thresholds[:, 0], where, 0, 1, flat=True)
         return self._applied(y, lambda v: v * scale + bias, where, quiet=True)
 
     # Layers with weights
 
-    def _weights(self, values, where, kind):
+    def _weights(self, node, values, kind):
         if not values or not isinstance(values[0], np.ndarray):
-            raise InputError(f"{where}: has no constant weights, expected them after the map")
-        self._require(where, values[0].ndim == kind, f"weights of {values[0].ndim} dimensions", f"{kind}")
+            raise InputError(f"{node}: has no constant weights, expected them after the map")
+        self._require(str(node), values[0].ndim == kind, f"weights of {values[0].ndim} dimensions", f"{kind}")
+        self._spend(node, values[0].size)
         bias = values[1].reshape(-1) if len(values) > 1 and values[1] is not None else None
         return np.asarray(values[0], np.float64), bias
 
@@ -388,7 +408,7 @@ class _Reader:
             raise InputError(f"{where}: {fault}, expected {expected}")
 
     def _conv(self, node, x, values, where):
-        weight, bias = self._weights(values, where, 4)
+        weight, bias = self._weights(node, values, 4)
         self._channels_first(x, where)
         get = node.attributes.get
         kernel = "x".join(map(str, weight.shape[2:]))
@@ -410,7 +430,7 @@ class _Reader:
         return self._part(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
 
     def _gemm(self, node, x, values, where):
-        weight, bias = self._weights(values, where, 2)
+        weight, bias = self._weights(node, values, 2)
         get = node.attributes.get
         if get("transA"):
             raise InputError(f"{where}: transposes the map, expected transA=0")
@@ -420,7 +440,7 @@ class _Reader:
         return self._dense(x, weight, bias, where)
 
     def _matmul(self, node, x, values, where):
-        return self._dense(x, self._weights(values, where, 2)[0].T, None, where)
+        return self._dense(x, self._weights(node, values, 2)[0].T, None, where)
 
     def _dense(self, x, weight, bias, where):
         count = int(np.prod(x.value.shape))

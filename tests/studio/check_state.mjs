@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import {readState, readWeights, sampleBytes, scores, weightsOf, writeState} from "../../fbnn_hw/studio/web/chip.mjs";
 import {LinkError} from "../../fbnn_hw/studio/web/link.mjs";
-import {crc32, equal, nameFault, named, pack, packFile, unpack, unpackFile} from "../../fbnn_hw/studio/web/state.mjs";
+import {crc32, equal, isName, nameFault, named, pack, packFile, spelled, titled, unpack, unpackFile} from "../../fbnn_hw/studio/web/state.mjs";
 
 const bytes = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -85,6 +85,17 @@ for (const vector of vectors) {
   const wrong = [
     text.slice(0, -1), text.slice(0, 20), new Uint8Array(0), sealed((t) => { t[14] ^= 1; }), sealed((t) => { t[18] = 1; }),
     sealed((t) => { t[20] = 2; }), sealed((t) => { t.fill(0, 25, 33); }), sealed((t) => { t[49] = 255; })];
+  for (const [offset, byte, legal] of vector.changes) {
+    const data = sealed((t) => { t[offset] = byte; });
+    let taken = true;
+    try {
+      unpack(data, facts);
+    } catch (error) {
+      assert.ok(error instanceof LinkError, error);
+      taken = false;
+    }
+    assert.equal(taken, legal, `byte ${offset} is ${byte}`);
+  }
   if (state.labels.length) wrong.push(sealed((t) => { t[49 + 2 * facts.plan.max_classes] = 4; }));
   for (const data of wrong) {
     assert.throws(() => unpack(data, facts), LinkError);
@@ -94,4 +105,15 @@ for (const vector of vectors) {
 assert.deepEqual(named(["a", "class 2"], 4), ["a", "class 2", "class 2'", "class 3"]);
 for (const name of ["", " ", "a ", "a\u0007", "a\u200e", "x".repeat(101)]) assert.notEqual(nameFault(name), "", JSON.stringify(name));
 for (const name of ["a", "a b", "\u732b", "x".repeat(100)]) assert.equal(nameFault(name), "");
-console.log(JSON.stringify({learners: vectors.length, refused}));
+assert.deepEqual(titled(["b"], ["a", "b", "c"]), ["b", "class 1", "c"]);
+assert.deepEqual(titled(["class 1", "b"], ["a", "class 1", "b"]), ["class 1", "b", "class 2"]);
+assert.equal(spelled("cafe\u0301"), "caf\u00e9");
+for (const name of ["a ", " a", "\ud83e\udebf"]) assert.ok(isName(name));
+for (const name of ["", "  ", 7, null, "x".repeat(101)]) assert.ok(!isName(name));
+const runs = [];  // [first, last + 1] of the characters that a name may consist of
+for (let number = 0; number <= 0x10FFFF; number++) {
+  if (!isName(`a${String.fromCodePoint(number)}`)) continue;
+  if (runs.at(-1)?.[1] === number) runs.at(-1)[1]++;
+  else runs.push([number, number + 1]);
+}
+console.log(JSON.stringify({learners: vectors.length, refused, names: runs}));

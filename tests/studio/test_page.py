@@ -44,14 +44,15 @@ def opened(context, address):
     page = context.new_page()
     page.errors = []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
-    page.on("dialog", lambda dialog: page.errors.append(dialog.message))
+    page.on_dialog = lambda dialog: page.errors.append(dialog.message)
+    page.on("dialog", page.on_dialog)
     page.goto(address)
     if page.locator("#tour").is_visible():
         page.click("#tour-end")
     return page
 
 
-def until(page, condition, seconds=150):
+def until(page, condition, seconds=60):
     """Wait until an expression is true in the page, whose Content-Security-Policy lets nothing be evaluated from inside."""
     end = time.monotonic() + seconds
     while not page.evaluate(condition):
@@ -200,6 +201,160 @@ def test_what_the_page_saves_the_command_takes_and_the_page_takes_it_back(contex
     assert page.evaluate("studio.board.names") == [*small.classes, "mug", "key"]
     assert taught_file(page) == (tmp_path / "command.snapshot").read_bytes() and board.snapshot() == other.snapshot()
     assert not page.errors
+
+
+def new_line(page, board):
+    """Give a page a line to a board that has lost its power; the page of another tab has let it go."""
+    board.power()
+    page.click("#trouble-retry")
+    until(page, "studio.board.client !== null")
+    rested(page)
+
+
+def let_go(page):
+    page.evaluate("studio.board.line.close(); studio.board.lost('closed')")
+    until(page, "!document.getElementById('trouble-retry').hidden")
+
+
+def taught_names(page):
+    return page.evaluate("studio.board.names.slice(10)")
+
+
+def test_what_one_tab_taught_another_does_not_replace(context, board, tmp_path):
+    """The other tab says so before its own lesson, and gives it as a file."""
+    first = opened(context, board.address)
+    answered(first)
+    rested(first)
+    let_go(first)
+    board.power()
+    second = opened(context, board.address)
+    answered(second)
+    rested(second)
+    assert not first.locator("#kept").is_visible() and not second.locator("#kept").is_visible()  # nobody has taught yet
+    teach_mug(second, "cup")
+    rested(second)
+    until(first, "!document.getElementById('kept').hidden")
+    assert "Another tab has taught this chip" in first.locator("#kept-text").inner_text()
+    let_go(second)
+    new_line(first, board)
+    teach_mug(first, "mug")
+    rested(first)
+    assert first.locator("#kept").is_visible() and not second.locator("#kept").is_visible()
+    first.once("dialog", lambda dialog: dialog.dismiss())
+    with first.expect_download() as download:
+        first.click("#kept-save")
+    download.value.save_as(tmp_path / "mug.snapshot")
+    assert Taught.read(tmp_path / "mug.snapshot").names[10:] == ("mug",)
+    first.close(run_before_unload=True)
+    board.power()
+    third = opened(context, board.address)
+    answered(third)
+    rested(third)
+    assert taught_names(third) == ["cup"] and not third.locator("#kept").is_visible()
+    third.set_input_files("#open", tmp_path / "mug.snapshot")
+    until(third, "studio.board.names[10] === 'mug'")
+    assert not first.errors + second.errors + third.errors
+
+
+FORBIDDEN = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('no', 'SecurityError'); }})"
+FULL = """Storage.prototype.setItem = function () { throw new DOMException('full', 'QuotaExceededError'); }"""
+
+
+@pytest.mark.parametrize("script, words", [(FORBIDDEN, "its storage is forbidden"), (FULL, "its storage is full")])
+def test_a_browser_that_keeps_nothing_is_said_before_a_lesson(script, words, context, board, tmp_path):
+    context.add_init_script(script)
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    assert words in page.locator("#kept-text").inner_text() and page.locator("#kept").is_visible()
+    page.remove_listener("dialog", page.on_dialog)
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    teach_mug(page)
+    rested(page)
+    with page.expect_download() as download:
+        page.click("#kept-save")
+    download.value.save_as(tmp_path / "mug.snapshot")
+    assert Taught.read(tmp_path / "mug.snapshot").names[10:] == ("mug",)
+    page.click("#undo")
+    until(page, "studio.board.known === 10")
+    teach_mug(page, "cup")
+    rested(page)
+    page.reload()  # what is in no file is asked about
+    assert asked == ["beforeunload"]
+
+
+def test_storage_that_fills_up_keeps_the_state_without_its_pictures(context, board):
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    page.evaluate("""for (const size of [2 ** 20, 2 ** 12]) {
+        try {
+            for (let n = 0; ; n++) localStorage.setItem(`${size} ${n}`, 'x'.repeat(size));
+        } catch { /* full */ }
+    }
+    for (let n = 0; n < 8; n++) localStorage.removeItem(`${2 ** 12} ${n}`);""")
+    teach_mug(page)
+    rested(page)
+    kept = page.evaluate("Object.entries(localStorage).find(([key]) => key.startsWith('fbnn-hw ') && key !== 'fbnn-hw tour')[1]")
+    assert not json.loads(kept)["thumbnails"] and not page.locator("#kept").is_visible()
+    page.reload()
+    answered(page)
+    rested(page)
+    assert taught_names(page) == ["mug"] and not page.errors
+
+
+def test_what_cannot_be_read_again_stays(context, board):
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    teach_mug(page)
+    rested(page)
+    page.evaluate("""for (const key of Object.keys(localStorage).filter((key) => key !== 'fbnn-hw tour')) {
+        const kept = JSON.parse(localStorage.getItem(key));
+        localStorage.setItem(key, JSON.stringify({...kept, file: 'A' + kept.file.slice(1)}));
+    }""")
+    before = page.evaluate("JSON.stringify(localStorage)")
+    let_go(page)
+    board.power()
+    again = opened(context, board.address)
+    answered(again)
+    rested(again)
+    assert "cannot be read by this page" in again.locator("#kept-text").inner_text()
+    teach_mug(again, "cup")
+    rested(again)
+    assert again.evaluate("JSON.stringify(localStorage)") == before and not again.errors
+
+
+def test_fewer_names_than_classes(context, board, small, tmp_path):
+    """A legal file whose one name is that of a later class: program and page give the others names of their own, and can save it again."""
+    page = opened(context, board.address)
+    answered(page)
+    rested(page)
+    (tmp_path / "few.snapshot").write_bytes(Taught(("automobile",), small.learner().snapshot()).pack())
+    other = ReferenceBoard(small)
+    assert cli.main(["learn", "--port", socket_before(other), "--baud", "3000000", "--design", str(small.folder), "--discard",
+                     "--restore", str(tmp_path / "few.snapshot"), "--snapshot", str(tmp_path / "again.snapshot")]) == 0
+    page.set_input_files("#open", tmp_path / "few.snapshot")
+    until(page, "studio.board.names[0] === 'automobile'")
+    rested(page)
+    assert taught_file(page) == (tmp_path / "again.snapshot").read_bytes()
+    assert page.evaluate("studio.board.names") == ["automobile", "class 1", *small.classes[2:]]
+    assert not page.errors
+
+
+def test_one_name_in_two_spellings(context, board):
+    page = opened(context, board.address)
+    answered(page)
+    teach_mug(page, "caf\u00e9")
+    rested(page)
+    page.fill("#name", "cafe\u0301")
+    assert page.locator("#name-help").inner_text() == "It knows this class; the lesson goes on with it."
+    page.click("#lesson-example")
+    page.click("#teach-now")
+    until(page, "studio.board.past.length === 2")
+    rested(page)
+    assert page.evaluate("studio.board.names.slice(10)") == ["caf\u00e9"] and not page.errors
 
 
 def test_a_board_that_goes_and_comes_back(context, board, small):

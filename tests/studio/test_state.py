@@ -3,15 +3,20 @@
 import json
 import shutil
 import subprocess
+import sys
+import unicodedata
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fbnn_hw.board.taught import Taught
+from fbnn_hw.board.taught import Taught, titled
+from fbnn_hw.errors import InputError, is_name, spelled
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
+from fbnn_hw.reference.learning.snapshot import State
 from fbnn_hw.studio import page
 
 HERE = Path(__file__).parent
@@ -59,7 +64,26 @@ def _vector(head, config, pixels, lanes):
         "memory": [[space, address, format(word, "x")] for (space, address), word in sorted(memory.words.items()) if word],
         "latents": [row.tobytes().hex() for row in np.packbits(latents, axis=1, bitorder="little")],
         "scores": learner.logits(latents).tolist(),
+        "changes": _changes(source, snapshot, learner),
         "samples": [row.tobytes().hex() for row in np.packbits(learner.sample_bits(latents), axis=1, bitorder="little")]}
+
+
+def _changes(source, snapshot, learner, count=400):
+    """[offset, byte, whether the snapshot is then of a state of this learner, under a right check sum], of parts that are no counters."""
+    changes = []
+    end = 49 + 2 * learner.config.max_classes + (2 + learner.head.latent // 8) * learner.buffer.used
+    for offset, byte in zip(source.integers(18, end, count).tolist(), source.integers(0, 256, count).tolist()):
+        byte = byte if len(changes) % 4 else byte % 4
+        changed = bytearray(snapshot)
+        changed[offset] = byte
+        changed[10:14] = zlib.crc32(changed[14:]).to_bytes(4, "little")
+        try:
+            State.unpack(bytes(changed), learner)
+        except InputError:
+            changes.append([offset, byte, False])
+        else:
+            changes.append([offset, byte, True])
+    return changes
 
 
 def test_the_vectors_are_those_of_the_reference():
@@ -70,7 +94,30 @@ def test_the_vectors_are_those_of_the_reference():
 def test_the_page_reads_and_writes_the_same_states():
     told = subprocess.run(["node", str(HERE / "check_state.mjs")], capture_output=True, text=True, timeout=120)
     assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout) == {"learners": len(LEARNERS), "refused": sum(8 + (not config.adds) for _, config, *_ in LEARNERS)}
+    answer = json.loads(told.stdout)
+    assert answer.pop("names") == _runs(is_name)
+    assert answer == {"learners": len(LEARNERS), "refused": sum(8 + (not config.adds) for _, config, *_ in LEARNERS)}
+
+
+def _runs(rule):
+    """[first, last + 1] of the runs of characters that a name may consist of, as text that JSON can carry."""
+    legal = [number for number in range(sys.maxunicode + 1) if rule("a" + chr(number))]
+    edges = [n for n, (one, other) in enumerate(zip([-2, *legal], [*legal, sys.maxunicode + 2])) if other - one > 1]
+    return [[legal[a], legal[b - 1] + 1] for a, b in zip(edges, edges[1:])]
+
+
+def test_a_name_that_any_python_can_show_is_a_name_and_no_other_control():
+    for number in range(sys.maxunicode + 1):
+        char, category = chr(number), unicodedata.category(chr(number))
+        if category != "Cn":  # the version of Unicode does not know it
+            assert is_name("a" + char) == (char == " " or category not in ("Cc", "Cf", "Cs", "Co", "Zs", "Zl", "Zp")), hex(number)
+        assert is_name("a" + char) or not char.isprintable(), hex(number)
+
+
+def test_names_of_classes_behind_those_of_a_file():
+    assert titled(("b",), ("a", "b", "c")) == ("b", "class 1", "c")
+    assert titled(("class 1", "b"), ("a", "class 1", "b")) == ("class 1", "b", "class 2")
+    assert spelled("cafe\u0301") == "caf\u00e9"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ const camera = new Camera(by("video"), () => {
   view = null;
   draw();
 });
-const board = new Board(facts, () => draw(), keeper());
+const store = keeper();
+const board = new Board(facts, () => draw(), store);
 const tray = [];  // {image, element} of the pictures collected
 let view = null;  // {image} of the picture in view; fresh: nobody has asked about it yet
 let told = null;  // what the board said of it
@@ -43,23 +44,69 @@ async function unzip(text) {
   return new Uint8Array(await new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
 }
 
-// What was taught outlasts the page in this browser.
+// Where this browser keeps what was taught.  fault: why it no longer does, or "".  saved: whether a file has what it does not keep.
 function keeper() {
-  const key = `fbnn-hw ${facts.config} ${facts.check}`, text = (bytes) => btoa(String.fromCharCode(...bytes));
-  return {
+  const key = `fbnn-hw ${facts.config} ${facts.check}`, text = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+  let mark = null;  // of what this page has read or written last
+  const OTHER = "Another tab has taught this chip since. What this tab knows is not kept: save it to a file; "
+    + "open the page again to go on from what the other tab taught.";
+  const entry = () => JSON.parse(localStorage.getItem(key));
+  const keep = (values) => localStorage.setItem(key, JSON.stringify(values));
+  const store = {
+    fault: "",
+    saved: false,
     load() {
+      let kept = null;
       try {
-        const kept = JSON.parse(localStorage.getItem(key));
-        return kept && {file: bytesOf(kept.file), thumbnails: new Map(kept.thumbnails.map(([name, list]) => [name, list.map(bytesOf)]))};
-      } catch { return null; }
+        kept = localStorage.getItem(key);
+        const {mark: own = null, file, thumbnails} = JSON.parse(kept) ?? {};
+        if (!file) return null;
+        const found = {file: bytesOf(file), thumbnails: new Map(thumbnails.map(([name, list]) => [name, list.map(bytesOf)]))};
+        mark = own;
+        return found;
+      } catch (error) {
+        store.fault = kept === null ? reason(error) : unreadable;
+        return null;
+      }
     },
+    unread() { store.fault = unreadable; },
     save({file, thumbnails}) {
-      const long = Array.from(file, (byte) => String.fromCharCode(byte)).join("");
+      store.saved = false;
+      if (store.fault === unreadable) return;
       try {
-        const faces = [...thumbnails].map(([name, list]) => [name, list.map(text)]);
-        localStorage.setItem(key, JSON.stringify({file: btoa(long), thumbnails: faces}));
-      } catch { /* full or forbidden: it lasts as long as the page */ }
+        const there = entry(), now = text(file), next = crypto.randomUUID();
+        if (there && (there.mark ?? null) !== mark) store.fault = OTHER;
+        else if (there?.file !== now || store.fault) {
+          try {
+            keep({mark: next, file: now, thumbnails: [...thumbnails].map(([name, list]) => [name, list.map(text)])});
+          } catch {  // without the small pictures there may be room
+            keep({mark: next, file: now, thumbnails: []});
+          }
+          mark = next;
+          store.fault = "";
+        }
+      } catch (error) {
+        store.fault = reason(error);
+      }
+      drawKept();
     }};
+  const unreadable = "What this browser kept of an earlier visit cannot be read by this page. It stays there, and what is taught now is "
+    + "not kept: save it to a file.";
+  const reason = (error) => `This browser keeps nothing for this page (${error.name === "QuotaExceededError" ? "its storage is full"
+    : "its storage is forbidden"}). What the chip learns is lost with this tab: save it to a file.`;
+  window.addEventListener("storage", (event) => {
+    if (event.key !== key || !event.newValue || JSON.parse(event.newValue).mark === mark) return;
+    store.fault = OTHER;
+    store.saved = false;
+    drawKept();
+  });
+  window.addEventListener("beforeunload", (event) => { if (store.fault && !store.saved && board.past.length) event.preventDefault(); });
+  return store;
+}
+
+function drawKept() {
+  by("kept").hidden = !store.fault;
+  by("kept-text").textContent = store.fault;
 }
 
 // ---- Words to the person
@@ -228,8 +275,9 @@ function draw() {
   by("stage-empty").hidden = camera.on || Boolean(view?.image);
   by("undo").disabled = !board.past.length || Boolean(busy) || !client;
   by("freeze").textContent = board.frozen ? "Thaw" : "Freeze";
-  for (const id of ["save", "freeze", "rehearse", "reset"]) by(id).disabled = !board.state || Boolean(busy) || !client;
+  for (const id of ["save", "kept-save", "freeze", "rehearse", "reset"]) by(id).disabled = !board.state || Boolean(busy) || !client;
   by("hold").disabled = !(camera.on || view?.image);
+  drawKept();
   drawLesson();
   drawCards();
   showMemory(by("memory-bar"), by("memory-list"), facts, known, used);
@@ -254,7 +302,7 @@ function drawTold() {
 }
 
 function drawLesson() {
-  const name = by("name").value, fault = name ? nameFault(name) : "", index = board.names.indexOf(name);
+  const name = by("name").value, fault = name ? nameFault(name) : "", index = board.place(name);
   by("name-help").textContent = fault || (board.frozen ? "The chip is frozen and learns nothing; press Thaw below."
     : !name ? tray.length ? "Type a name for the class, such as mug." : "A new name makes a new class."
     : index >= 0 ? "It knows this class; the lesson goes on with it."
@@ -447,7 +495,10 @@ function wire() {
     drawInside();
     look();
   });
-  by("save").onclick = () => download(board.file(), "taught.snapshot");
+  by("save").onclick = by("kept-save").onclick = () => {
+    download(board.file(), "taught.snapshot");
+    store.saved = true;
+  };
   by("open").onchange = doing(async ({target}) => {
     const [file] = target.files;
     target.value = "";

@@ -4,13 +4,14 @@
 import {answer, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./chip.mjs";
 import {Client} from "./client.mjs";
 import {LinkError} from "./link.mjs";
-import {equal, nameFault, named, packFile, unpackFile} from "./state.mjs";
+import {equal, nameFault, named, packFile, spelled, titled, unpackFile} from "./state.mjs";
 
 export const ENOUGH = 0.8, MOST_PASSES = 5;
 const MOST_UNDO = 10, REHEARSAL = 1000, ROUND = 200, STEP = 8, THUMBNAILS = 12;
 
 // facts: what the page was made with.  changed(): called whenever something that is shown may be another.
-// store: {load() -> {names, file, thumbnails} or null, save(kept)}, where what was taught outlasts the page.
+// store: {load() -> {file, thumbnails} or null, unread(), save(kept)}, where what was taught outlasts the page; unread: what it gave is no
+// file of this design.
 export class Board {
   constructor(facts, changed, store) {
     this.facts = facts;
@@ -105,7 +106,10 @@ export class Board {
       await writeState(client, kept.state, this.facts);
       this.take(kept.state, kept.names);
     } else {
-      if (kept) this.past.push(kept);
+      if (kept) {
+        this.past.push(kept);
+        this.trouble = "This board knows something else than this page kept. Undo gives it what the page kept; without that, the page forgets it.";
+      }
       this.take(found, kept ? kept.names : this.names);
     }
     if (kept) this.thumbnails = kept.thumbnails;
@@ -147,11 +151,14 @@ export class Board {
   // Read what it knows, while nothing else is asked.
   prepare() { return this.change("reading what the chip knows", (client) => this.agree(client)); }
 
+  // The number of the class of that name, -1 where there is none.
+  place(label) { return this.names.findIndex((name) => spelled(name) === spelled(label)); }
+
   // The number of the class `label`; LinkError where it cannot be taught.
   number(label) {
     const fault = nameFault(label);
     if (fault) throw new LinkError(fault);
-    const known = this.names.indexOf(label);
+    const known = this.place(label);
     if (known < 0 && !this.room) {
       throw new LinkError(`The chip has room for ${this.known} classes and knows ${this.names.join(", ")}; `
         + "teach one of them, or reset it.");
@@ -165,6 +172,7 @@ export class Board {
     return this.change(`learning ${label}`, async (client) => {
       await this.agree(client);
       const index = this.number(label);
+      label = this.names[index] ?? spelled(label);
       if (this.facts.plan.adds) passes ??= 1;  // more of the same would only make the sums larger
       if (this.frozen) throw new LinkError("The chip is frozen and learns nothing; thaw it first.");
       const before = this.state;
@@ -328,7 +336,7 @@ export class Board {
       await writeState(client, state, this.facts);
       this.thumbnails = new Map([...this.thumbnails].filter(([name]) => names.includes(name)));
       this.lesson = null;
-      this.take(state, [...names, ...this.facts.classes.slice(names.length)]);
+      this.take(state, titled(names, this.facts.classes));
     });
   }
 
@@ -341,7 +349,8 @@ export class Board {
     if (!kept) return null;
     try {
       return {...unpackFile(kept.file, this.facts), thumbnails: kept.thumbnails};
-    } catch {  // of an earlier page of this design, or damaged: the board begins anew
+    } catch {
+      this.store.unread();
       return null;
     }
   }

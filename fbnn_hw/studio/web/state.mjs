@@ -8,6 +8,9 @@ import {LinkError} from "./link.mjs";
 
 const MAGIC = "FBNNLRN\0", VERSION = 2, SNAPSHOT_HEADER_BYTES = 14, SCALAR_BYTES = 35, PRESENTED_MOST = 254;
 const HEAD = "fbnn-hw learned ", LONGEST_NAME = 100, MOST_NAMES = 1024, LONGEST_LINE = 1 << 21;
+const UNSHOWN = new RegExp("[\\0-\\x1f\\x7f-\\xa0\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u1680\\u180e\\u2000-\\u200f"
+  + "\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ud800-\\uf8ff\\ufdd0-\\ufdef\\ufeff\\ufff9-\\ufffb\\ufffe\\uffff\\u{110bd}\\u{110cd}"
+  + "\\u{13430}-\\u{1343f}\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e007f}\\u{f0000}-\\u{10ffff}]", "u");
 export const REGISTERS = [{name: "noise", width: 31}, {name: "mask", width: 63}, {name: "pick", width: 47}];
 
 const CRC32_TABLE = Uint32Array.from({length: 256}, (_, byte) => {
@@ -26,15 +29,16 @@ const refuse = (name, value, expected) => new LinkError(`${name}: ${value}, expe
 
 // LinkError unless a learner with these facts can be in this state.
 export function verify(state, facts) {
-  const {max_classes: most, shipped, slots, prototype, counter_bits: width} = facts.plan;
+  const {max_classes: most, shipped, slots, prototype, counter_bits: width, adds} = facts.plan;
   if (state.known < shipped || state.known > most) throw refuse("classes known", state.known, `${shipped} to ${most}`);
   if (state.labels.length > slots) throw refuse("exemplars", state.labels.length, `at most ${slots}`);
   REGISTERS.forEach(({name, width: bits}, n) => {
     const value = state.registers[n];
     if (value <= 0n || value >= 1n << BigInt(bits)) throw refuse(`register ${name}`, value, "another value");
   });
+  if (state.labels.length && (adds || !state.known)) throw refuse("exemplars", state.labels.length, "0");
   for (let label = 0; label < most; label++) {
-    const limits = label < state.known ? [PRESENTED_MOST, prototype] : [0, 0];
+    const limits = label >= state.known ? [0, 0] : [PRESENTED_MOST, label < shipped ? 0 : prototype];
     if (state.presented[label] > limits[0]) throw refuse(`presentations of class ${label}`, state.presented[label], `at most ${limits[0]}`);
     if (state.left[label] > limits[1]) throw refuse(`prototype presentations of class ${label}`, state.left[label], `at most ${limits[1]}`);
   }
@@ -102,25 +106,35 @@ export function unpack(data, facts) {
   return state;
 }
 
-// Why a class cannot have this name, or "".
-export function nameFault(name) {
-  if (typeof name !== "string" || !name.trim()) return "Type a name for the class first.";
-  if ([...name].length > LONGEST_NAME) return `The name has ${[...name].length} characters, expected at most ${LONGEST_NAME}.`;
-  if (name !== name.trim()) return "The name begins or ends with a blank; take that away.";
-  if (/[\p{C}\p{Z}]/u.test(name.replaceAll(" ", ""))) return "The name has characters that cannot be shown; take them away.";
-  return "";
+// Whether a value can be the name of a class, in a file too: `is_name` of fbnn_hw/errors.py, which has the same characters.
+export function isName(name) {
+  return typeof name === "string" && /[^ ]/.test(name) && !UNSHOWN.test(name) && [...name].length <= LONGEST_NAME;
 }
 
-// Names of `count` classes: those of `names`, then `class N`, or another one where that is taken.
-export function named(names, count) {
-  const result = names.slice(0, count);
-  for (let number = result.length; number < count; number++) {
-    let name = `class ${number}`;
+// A name as it enters and is compared.
+export const spelled = (name) => name.normalize("NFC");
+
+// Why a class cannot be taught under this name, or "".
+export function nameFault(name) {
+  if (!name.trim()) return "Type a name for the class first.";
+  if ([...name].length > LONGEST_NAME) return `The name has ${[...name].length} characters, expected at most ${LONGEST_NAME}.`;
+  if (/^ | $/.test(name)) return "The name begins or ends with a blank; take that away.";
+  return isName(name) ? "" : "The name has characters that cannot be shown; take them away.";
+}
+
+// `names`, then those of `classes` behind them; `class N`, and a ' as often as needed, in place of one that is there.
+export function titled(names, classes) {
+  const result = [...names];
+  for (let number = names.length; number < classes.length; number++) {
+    let name = result.includes(classes[number]) ? `class ${number}` : classes[number];
     while (result.includes(name)) name += "'";
     result.push(name);
   }
   return result;
 }
+
+// Names of `count` classes: those of `names`, then `class N`.
+export const named = (names, count) => titled(names.slice(0, count), Array.from({length: count}, (_, number) => `class ${number}`));
 
 // The file of what a board was taught, as fbnn-hw writes it.
 export function packFile(names, state, design) {
@@ -144,7 +158,7 @@ export function unpackFile(data, facts) {
     throw new LinkError("This file is damaged or another one; expected a file that this page or fbnn-hw learn --snapshot wrote.");
   }
   names.forEach((name, index) => {
-    if (nameFault(name) || names.indexOf(name) !== index) throw refuse(`name of class ${index}`, JSON.stringify(name), "one of its own");
+    if (!isName(name) || names.indexOf(name) !== index) throw refuse(`name of class ${index}`, JSON.stringify(name), "one of its own");
   });
   const state = unpack(data.subarray(end + 1), facts);
   if (names.length > state.known) throw refuse("names of classes", names.length, `at most ${state.known}`);
