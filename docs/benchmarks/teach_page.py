@@ -1,4 +1,4 @@
-"""Writes docs/teach.html, the page with the gates of a design in it.
+"""Writes docs/teach.html, the page with the gates of a design in it, and the page's module of the protocol's numbers.
 
     python docs/benchmarks/teach_page.py
 
@@ -29,6 +29,7 @@ def made(folder) -> design.Design:
 
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    (page.WEB / "protocol.mjs").write_text(page.protocol_module())
     with tempfile.TemporaryDirectory() as folder:
         of = made(folder)
         text = page.write(of, wasm.build(of, note=lambda line: print(line, file=sys.stderr)))

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..design import link_speeds, review_exemplars
 from ..errors import InputError
+from ..machine import protocol
 
 WEB = Path(__file__).parent / "web"
 PAGE, WORKER = "app.mjs", "gates_worker.mjs"
@@ -57,6 +58,19 @@ def bundle(name) -> str:
 
     add(name)
     return "\n".join(texts.values()).replace("</script", "<\\/script")
+
+
+def protocol_module() -> str:
+    """The text of web/protocol.mjs: the protocol's numbers for the page."""
+    numbers = {"LINK_VERSION": protocol.VERSION} | {name: getattr(protocol, name) for name in (
+        "SYNC", "REPLY", "ERROR", "HEADER_BYTES", "CRC_BYTES", "CRC_POLYNOMIAL", "CRC_START", "LONGEST_PAYLOAD", "LONGEST_POKE",
+        "OPERAND_BYTES", "IDENTITY_BYTES", "STATUS_BYTES", "LOGITS", "LATENT")}
+    values = numbers | {
+        "WORD_SIZES": protocol.WORD_BYTES, "Opcode": {one.name: one for one in protocol.Opcode},
+        "Space": {one.name: one for one in protocol.Space},
+        "Fault": {int(one): {"name": one.name, "repeat": one.repeat, "damaged": one.damaged} for one in protocol.Fault}}
+    return ("// The numbers of fbnn_hw/machine/protocol.py, written by docs/benchmarks/teach_page.py.\n\n"
+            + "".join(f"export const {name} = {json.dumps(value)};\n" for name, value in values.items()))
 
 
 def check(design) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fbnn_hw.errors import InputError
 from fbnn_hw.machine import protocol
+from fbnn_hw.studio import page
 
 HERE = Path(__file__).parent
 VECTORS = HERE / "link_vectors.json"
@@ -119,6 +120,11 @@ def test_the_page_finds_the_speed_of_a_board(speed, opened):
     told = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout) == {"opened": opened, "patience": 1}
+
+
+def test_the_numbers_are_those_of_the_protocol():
+    """Made again by docs/benchmarks/teach_page.py."""
+    assert (page.WEB / "protocol.mjs").read_text() == page.protocol_module()
 
 
 if __name__ == "__main__":

@@ -1,41 +1,39 @@
 // Messages between this page and a board: docs/link.md is the definition, fbnn_hw/machine/protocol.py its twin in Python.
 // tests/studio/link_vectors.json holds both to the same answers.
 
-export const LINK_VERSION = 3;
-const SYNC = 0xFB, REPLY = 0x80, ERROR = 0xFF, HEADER_BYTES = 5, CRC_BYTES = 2;
-export const LONGEST_PAYLOAD = 0xFFFF, LONGEST_POKE = 0xFF, OPERAND_BYTES = 4, IDENTITY_BYTES = 19, STATUS_BYTES = 8;
-const WORD_SIZES = [2, 4, 8, 16, 32, 64, 128];
-export const LOGITS = 1, LATENT = 2;
-export const Opcode = {
-  IDENTIFY: 0x01, STATUS: 0x02, CLASSIFY: 0x10, LEARN: 0x21, STORE: 0x22, REHEARSE: 0x23, FREEZE: 0x24, RESET: 0x27,
-  PEEK: 0x30, POKE: 0x38};
-export const Space = {BANKS: 0, LABELS: 1, COUNTS: 2, PRESENTED: 3, SCALARS: 4, NOISE: 5, MASK: 6, PICK: 7};
+import {
+  CRC_BYTES, CRC_POLYNOMIAL, CRC_START, ERROR, Fault, HEADER_BYTES, IDENTITY_BYTES, LATENT, LINK_VERSION, LOGITS, LONGEST_PAYLOAD, REPLY,
+  STATUS_BYTES, SYNC, WORD_SIZES} from "./protocol.mjs";
 
-// What a fault means, and whether the request may be sent again; damaged: the board may not have heard its number.
-export const FAULTS = {
-  1: {text: "the check sum was wrong", repeat: true, damaged: true},
-  2: {text: "the request is unknown", repeat: true, damaged: true},
-  3: {text: "the length was wrong", repeat: true, damaged: true},
-  4: {text: "the message ended early", repeat: true, damaged: true},
-  5: {text: "a byte had no stop bit, the speed may differ", repeat: true, damaged: true},
-  6: {text: "it was not ready for an image", repeat: true, busy: true},
-  7: {text: "no result came in time", repeat: true},
-  8: {text: "it has no such class, or no room for one more", repeat: false},
-  9: {text: "it is frozen and learns nothing", repeat: false},
-  10: {text: "no picture was shown to it before", repeat: false}};
+// What a fault means, for the person at the page.
+const MEANINGS = {
+  CRC: "the check sum was wrong",
+  OPCODE: "the request is unknown",
+  LENGTH: "the length was wrong",
+  TIMEOUT: "the message ended early",
+  LINE: "a byte had no stop bit, the speed may differ",
+  BUSY: "it was not ready for an image",
+  RESULT: "no result came in time",
+  LABEL: "it has no such class, or no room for one more",
+  FROZEN: "it is frozen and learns nothing",
+  SAMPLE: "no picture was shown to it before"};
+
+// Of each fault: its meaning, whether the request may be sent again; damaged: the board may not have heard its number.
+export const FAULTS = Object.fromEntries(Object.entries(Fault).map(
+  ([code, {name, repeat, damaged}]) => [code, {text: MEANINGS[name], repeat, damaged, busy: name === "BUSY"}]));
 
 // A sentence for the person at the page: what, found, expected, way out.
 export class LinkError extends Error {}
 
 const CRC_TABLE = Uint16Array.from({length: 256}, (_, byte) => {
   let value = byte;
-  for (let bit = 0; bit < 8; bit++) value = value & 1 ? value >> 1 ^ 0x8408 : value >> 1;
+  for (let bit = 0; bit < 8; bit++) value = value & 1 ? value >> 1 ^ CRC_POLYNOMIAL : value >> 1;
   return value;
 });
 
 // CRC-16/MCRF4XX of bytes from `start` up to `end`.
 export function crc16(bytes, start = 0, end = bytes.length) {
-  let value = 0xFFFF;
+  let value = CRC_START;
   for (let at = start; at < end; at++) value = value >> 8 ^ CRC_TABLE[(value ^ bytes[at]) & 0xFF];
   return value;
 }
