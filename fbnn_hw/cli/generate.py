@@ -96,8 +96,8 @@ def _learning(estimate, config):
 
 
 def run(args, out):
-    from ..design.generate import planned, write
     from ..design.options import Options
+    from ..design.plans import planned, write
     from ..targets import target
 
     part = target(args.target)

@@ -153,7 +153,7 @@ def test_a_word_has_the_bytes_of_one_pixel_where_another_reader_needs_that():
 def test_lists_that_are_too_long_are_refused_by_name(monkeypatch):
     layers = [op.Thermometer("input", (), "tycc", 32, 16), op.Flatten("flat", ("input",)), op.Dense("logits", ("flat",), 2, 1, True)]
     with pytest.raises(FitError, match="^model long: lists of [0-9,]+ reads are more than 100; use more --lanes or fewer groups$"):
-        monkeypatch.setattr(irregular, "FIELD", 100)
+        monkeypatch.setattr(irregular, "FIELD_VALUES", 100)
         plan(strategies.fill(Topology("long", tuple(layers), ("a", "b")), 0), GENERIC, 4, 16, 16)
 
 

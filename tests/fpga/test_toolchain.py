@@ -68,7 +68,7 @@ def test_missing_tools(monkeypatch):
     monkeypatch.setattr(toolchain.metadata, "version", version)
     with pytest.raises(ToolError, match="^pyosys: not installed; .* -m pip install pyosys$"):
         toolchain.find("ice40")
-    monkeypatch.setattr(toolchain.sys, "platform", "win32")
+    monkeypatch.setattr(synthesis.sys, "platform", "win32")
     with pytest.raises(ToolError, match="^pyosys: has no package for Windows; run fbnn-hw inside WSL, or .* give build --native$"):
         toolchain.find("ice40")
 

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 from ..compile.plan import Plan
 from ..compile.plan import plan as compile_plan
-from ..data.datasets import test_images
 from ..progress import silent
 from ..targets import target as find_target
-from . import output
 from .find import OUT
 from .folder import Design
 from .options import Options
@@ -66,6 +64,9 @@ def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, w
     written : callable, optional
         Called with the folder as soon as it is there: an interrupt may come before this function returns.
     """
+    from ..data.datasets import test_images
+    from . import output
+
     part = find_target(target) if isinstance(target, str) else target
     with progress(total=1, desc="Verilog and weights") as bar:
         design = output.write(plan, network, part, out, test_images(plan.config.size, 2), wrapper, written)
