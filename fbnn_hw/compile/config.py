@@ -121,7 +121,8 @@ class Step:
                  self.target, self.target_block_stride, self.target_row_stride, self.tiles - 1, self.tile_slot, self.valid, self.tile_words]
         if lists:
             words += [self.order, self.plane, self.source_rows - 1, self.source_columns - 1, self.valid_columns - 1]
-        assert len(words) == (LIST_STEP_WORDS if lists else STEP_WORDS) and all(0 <= w < 1 << 16 for w in words), self
+        if not all(0 <= word < 1 << 16 for word in words):  # no assert: config.json may be another's
+            raise ValueError(f"{self} has a value that is no word of 16 bits")
         return words
 
 
@@ -135,7 +136,8 @@ def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift
     """
     word, at = 0, 0
     for value, width in zip((address % FIELD, y, x, row + 1, column + 1, int(shift), tile_slot), READ_FIELDS.values()):
-        assert 0 <= value < 1 << width, (address, y, x, row, column, tile_slot)
+        if not 0 <= value < 1 << width:
+            raise ValueError(f"no read {address, y, x, row, column, tile_slot}")
         word |= value << at
         at += width
     return word
