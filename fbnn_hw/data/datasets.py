@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import files
 from ..errors import InputError, UsageError, spelled
 from ..files import cache_folder
 from . import core50, omniglot, pickles, stl10, synthetic, zips
@@ -327,7 +328,7 @@ def download(dataset, data_dir=None, progress=None):
             size = int(reply.headers.get("Content-Length") or 0) or None
             if progress:
                 bar = progress(total=size, desc=archive.name, unit="B", unit_scale=True)
-            with open(partial, "wb") as file:
+            with files.new(partial) as file:
                 while block := reply.read(BLOCK_BYTES):
                     file.write(block)
                     digest.update(block)
