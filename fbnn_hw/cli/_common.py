@@ -43,6 +43,9 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"{action.option_strings[0]}: found '', expected a value")
         return values
 
+    def _print_message(self, message, file=None):
+        (file or sys.stderr).write(message)  # argparse drops what cannot be written
+
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
             flag = "/".join(action.option_strings) or action.metavar or action.dest
