@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
 import warnings
 from os.path import realpath
@@ -66,6 +67,16 @@ class Parser(argparse.ArgumentParser):
 class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog):
         super().__init__(prog, max_help_position=30, width=120)
+
+
+def command_line(args):
+    """The command line of a run, as text that a file can keep: bytes of a path that are no UTF-8 stand as \\udcXX."""
+    return kept(shlex.join(["fbnn-hw", *args.argv]))
+
+
+def kept(text):
+    """Text as a file can keep it."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def failed(message, code):

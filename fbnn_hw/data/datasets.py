@@ -73,7 +73,9 @@ class Images:
         return self if self.images.shape[2:] == (size, size) else Images(scale(self.images, size), self.labels, self.classes, self.source)
 
     def whole(self):
-        """Raises InputError where a class has no image."""
+        """Raises InputError where a class has no image, or there is one class alone, which every answer gets right."""
+        if len(self.classes) < 2:
+            raise InputError(f"{self.source}: has the class {self.classes[0]} alone, expected two or more to tell apart")
         sizes = np.bincount(self.labels, minlength=len(self.classes))
         missing = [name for name, count in zip(self.classes, sizes) if not count]
         if missing:
