@@ -40,7 +40,8 @@ def read(folder):
     config, estimate, layout, manifest = _opened(folder)
     target = TARGETS[estimate["target"]]
     return {
-        "folder": os.fsencode(folder.resolve().name).decode("utf-8", "replace"), "config": config, "estimate": estimate, "layout": layout, "manifest": manifest,
+        "folder": os.fsencode(folder.resolve().name).decode("utf-8", "replace"),
+        "config": config, "estimate": estimate, "layout": layout, "manifest": manifest,
         "datasheet": target.datasheet, "blocks": target.blocks_of(config) or None, "blocks_available": target.blocks,
         "builds": [_build(path.parent) for path in sorted(folder.glob("build-*/build.json"))],
         "diagram": _text(folder / "diagram.svg", "generate")}
