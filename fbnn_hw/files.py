@@ -62,7 +62,7 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[BinaryIO]:
     partial = target.with_name(f".{target.name[:50]}.{os.getpid()}.partial")  # a name has 255 bytes, a character up to 4
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
+        with new(partial) as file:
             yield file
             if durable:
                 file.flush()
@@ -75,6 +75,13 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+def new(path: Path) -> BinaryIO:
+    """A binary file to write to where nothing is: what was left there goes, and no link that lies there by then is followed."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    return open(path, "xb")
 
 
 def _sync_folder(path):

@@ -42,6 +42,25 @@ def test_a_link_stays_and_its_target_is_written(tmp_path):
     assert len(list(tmp_path.rglob("*"))) == 5
 
 
+def test_a_link_in_the_place_of_what_is_half_written_is_not_followed(tmp_path, monkeypatch):
+    """In a folder that others may write to: one that is there before, and one that comes at the last moment."""
+    (tmp_path / "victim").write_text("theirs")
+    partial = tmp_path / f".x.{os.getpid()}.partial"
+    partial.symlink_to(tmp_path / "victim")
+    files.write(tmp_path / "x", b"mine")
+    assert (tmp_path / "victim").read_text() == "theirs" and (tmp_path / "x").read_bytes() == b"mine"
+    unlink = type(partial).unlink
+
+    def planted(path, *given):
+        unlink(path, *given) if path.is_symlink() else None
+        path.symlink_to(tmp_path / "victim")
+
+    monkeypatch.setattr(type(partial), "unlink", planted)
+    with pytest.raises(InputError, match="cannot be written .File exists."):
+        files.write(tmp_path / "x", b"again")
+    assert (tmp_path / "victim").read_text() == "theirs" and (tmp_path / "x").read_bytes() == b"mine"
+
+
 @pytest.mark.parametrize("name", ["n" * 255, "\N{GOTHIC LETTER AHSA}" * 63])
 def test_a_name_as_long_as_names_may_be(name, tmp_path):
     with files.replacing(tmp_path / name) as file:

@@ -155,7 +155,10 @@ def run(verb, argv, out):
     elif verb in ("-V", "--version"):
         print(f"{PROGRAM} {__version__}")
     else:
-        args = parser(verb).parse_args(argv[1:])
+        try:
+            args = parser(verb).parse_args(argv[1:])
+        except SystemExit as leave:  # --help
+            return leave.code
         args.argv = argv
         out.json, out.verbose = args.json, args.verbose
         out.quiet_warnings()

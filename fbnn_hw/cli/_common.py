@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
 import warnings
 from os.path import realpath
@@ -43,6 +44,9 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"{action.option_strings[0]}: found '', expected a value")
         return values
 
+    def _print_message(self, message, file=None):
+        (file or sys.stderr).write(message)  # argparse drops what cannot be written
+
     def _check_value(self, action, value):
         if action.choices is not None and value not in action.choices:
             flag = "/".join(action.option_strings) or action.metavar or action.dest
@@ -63,6 +67,16 @@ class Parser(argparse.ArgumentParser):
 class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog):
         super().__init__(prog, max_help_position=30, width=120)
+
+
+def command_line(args):
+    """The command line of a run, as text that a file can keep: bytes of a path that are no UTF-8 stand as \\udcXX."""
+    return kept(shlex.join(["fbnn-hw", *args.argv]))
+
+
+def kept(text):
+    """Text as a file can keep it."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def failed(message, code):

@@ -1,6 +1,5 @@
 """`fbnn-hw chip-cil`: a class-incremental scenario learned as the chip learns it, against float training on the same latents."""
 
-import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -91,7 +90,7 @@ def run(args, out):
         args.data_dir, args.samples, args.head, args.validate, args.rehearse, args.epochs, args.lr, out.progress, out.detail))
     runs = [study.run(seed, against) for seed in range(args.seeds)]
     summary = summarise(runs)
-    result = {"command": shlex.join(["fbnn-hw", *args.argv]), "scenario": args.scenario, "model": path, "trained_on": study.trained_on,
+    result = {"command": _common.command_line(args), "scenario": args.scenario, "model": path, "trained_on": study.trained_on,
               "head": vars(head), "config": config.to_dict(), "ledger": config.ledger(head), "adam": {"epochs": args.epochs, "lr": args.lr},
               "samples_per_class": args.samples, "validate": args.validate, "rehearse": args.rehearse, "summary": summary, "runs": runs}
     rows = [(name, of(s["a_final"]), of(s["d_final"], 1, 3), f"{s['memory_bits'] / 1e6:.3f}") for name, s in summary.items()]

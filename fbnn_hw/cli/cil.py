@@ -1,6 +1,5 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
-import shlex
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -148,7 +147,7 @@ def _run(args, out):
         out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
         return 130
     out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
-    values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": shlex.join(["fbnn-hw", *args.argv]),
+    values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": _common.command_line(args),
               "init": {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name, "training": origin.training},
               "teacher": learner.teacher and learner.teacher.description,
               **surroundings(processor), **result}

@@ -1,6 +1,5 @@
 """`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
 
-import shlex
 from pathlib import Path
 
 from .. import files
@@ -136,7 +135,7 @@ def run(args, out):
     if args.model == AIRBENCH:
         model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])
     floating = args.model in FLOATS or args.activations == "float"
-    meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": name, "scenario": args.scenario, "model": args.model,
+    meta = {"command": _common.command_line(args), "data": _common.kept(name), "scenario": _common.kept(args.scenario), "model": args.model,
             "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
             "images_per_class": args.images,
             "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}

@@ -179,7 +179,7 @@ def run(args, out):
     torch.manual_seed(config.seed)
     topology = build(args.model, train.classes, size=train.images.shape[-1])
     options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
-    meta = {"command": shlex.join(["fbnn-hw", *args.argv]), "data": args.data, "images_per_class": args.images}
+    meta = {"command": _common.command_line(args), "data": _common.kept(args.data), "images_per_class": args.images}
     if args.init:
         origin = start.read(resolve(args.init, "--init"))
         model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()

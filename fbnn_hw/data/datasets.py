@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import files
 from ..errors import InputError, UsageError, spelled
 from ..files import cache_folder
 from . import core50, omniglot, pickles, stl10, synthetic, zips
@@ -72,7 +73,9 @@ class Images:
         return self if self.images.shape[2:] == (size, size) else Images(scale(self.images, size), self.labels, self.classes, self.source)
 
     def whole(self):
-        """Raises InputError where a class has no image."""
+        """Raises InputError where a class has no image, or there is one class alone, which every answer gets right."""
+        if len(self.classes) < 2:
+            raise InputError(f"{self.source}: has the class {self.classes[0]} alone, expected two or more to tell apart")
         sizes = np.bincount(self.labels, minlength=len(self.classes))
         missing = [name for name, count in zip(self.classes, sizes) if not count]
         if missing:
@@ -327,7 +330,7 @@ def download(dataset, data_dir=None, progress=None):
             size = int(reply.headers.get("Content-Length") or 0) or None
             if progress:
                 bar = progress(total=size, desc=archive.name, unit="B", unit_scale=True)
-            with open(partial, "wb") as file:
+            with files.new(partial) as file:
                 while block := reply.read(BLOCK_BYTES):
                     file.write(block)
                     digest.update(block)

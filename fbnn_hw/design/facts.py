@@ -1,6 +1,7 @@
 """A generated folder as the facts of its page, read from its JSON files and those of its builds, and as the page itself."""
 
 import json
+import os
 from contextlib import contextmanager
 
 from ..errors import InputError, show
@@ -39,7 +40,8 @@ def read(folder):
     config, estimate, layout, manifest = _opened(folder)
     target = TARGETS[estimate["target"]]
     return {
-        "folder": folder.resolve().name, "config": config, "estimate": estimate, "layout": layout, "manifest": manifest,
+        "folder": os.fsencode(folder.resolve().name).decode("utf-8", "replace"),
+        "config": config, "estimate": estimate, "layout": layout, "manifest": manifest,
         "datasheet": target.datasheet, "blocks": target.blocks_of(config) or None, "blocks_available": target.blocks,
         "builds": [_build(path.parent) for path in sorted(folder.glob("build-*/build.json"))],
         "diagram": _text(folder / "diagram.svg", "generate")}

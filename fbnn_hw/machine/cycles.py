@@ -237,7 +237,8 @@ class Mover:
                 now = self.lands[0]
             else:
                 when, resident = self.next(0)
-                assert when != NEVER, "a tile is larger than the ring"
+                if when == NEVER:
+                    raise ValueError("a tile is larger than the ring")
                 self.move(blocked(when) if resident else when, resident)
 
     def state(self, now):

@@ -173,7 +173,8 @@ class Step:
         words = [1 << 15, *[0] * (step_words(lists) - 1)]
         for field in step_fields(lists):
             stored = field.stored(self)
-            assert 0 <= stored < 1 << field.bits, (field.name, self)
+            if not 0 <= stored < 1 << field.bits:  # no assert: config.json may be another's
+                raise ValueError(f"{field.name} of {self} has no place in {field.bits} bits")
             words[field.word] |= stored << field.bit
         return words
 
@@ -224,7 +225,8 @@ def read_word(address: int, y: int, x: int, row: int = 0, column: int = 0, shift
     """
     word, at = 0, 0
     for value, width in zip((address % FIELD_VALUES, y, x, row + 1, column + 1, int(shift), tile_slot), READ_FIELDS.values()):
-        assert 0 <= value < 1 << width, (address, y, x, row, column, tile_slot)
+        if not 0 <= value < 1 << width:
+            raise ValueError(f"no read {address, y, x, row, column, tile_slot}")
         word |= value << at
         at += width
     return word

@@ -336,9 +336,8 @@ class _Reader:
             return self._apply(x, parent or m, where)
         if isinstance(m, ENDS):
             return self._end(x, m.dim, where)
-        raise InputError(f"{where}: {type(m).__name__} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch "
-                         "norm, 2x2 "
-                         "max pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
+        raise InputError(f"{where}: {type(m).__name__} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch norm, "
+                         "2x2 max pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
 
     def _named(self, where, value):
         op = value.op.name if isinstance(value, fold.Sum) else value.name
@@ -453,8 +452,7 @@ class _Reader:
         if name.endswith("_") and name.strip("_") in MONOTONE_METHODS:
             raise InputError(f"{where}: {name} changes a value in its place, which other layers may read too; expected {name.strip('_')}")
         raise InputError(f"{where}: {name} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch norm, 2x2 max "
-                         "pooling, "
-                         "a function of single values before a sign (fbnn-hw help networks.md has the list)")
+                         "pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
 
     def _check_alone(self, node, where):
         """Raises InputError where a later node reads what `node` changes in its place."""
@@ -479,8 +477,7 @@ class _Reader:
                 raise InputError(f"{where}: takes the same values twice, expected a function of one operand that rises or falls")
             verb = VERBS.get(getattr(node.target, "__name__", node.target), "adds")
             raise InputError(f"{where}: {verb} real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
-                             "of the "
-                             "two after their signs, and a convolution of both")
+                             "of the two after their signs, and a convolution of both")
         place = next(i for i, value in enumerate(args) if value is operands[0])
 
         def function(values):
@@ -519,8 +516,7 @@ class _Reader:
                 y = function(inputs)
             except (RuntimeError, ValueError) as error:
                 raise InputError(f"{where}: cannot be run on single values ({_first_line(error)}), expected a function of each "
-                                 "value "
-                                 "alone") from None
+                                 "value alone") from None
             if y.shape != inputs.shape:
                 raise InputError(f"{where}: gives {tuple(y.shape[1:])} for a value of each channel, expected a function of each value "
                                  "alone")

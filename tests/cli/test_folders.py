@@ -1,5 +1,6 @@
 """Folders of pictures given to the verbs: train, pretrain, evaluate, classify; learn has its test in test_learn."""
 
+import os
 import sys
 
 import numpy as np
@@ -49,6 +50,24 @@ def test_a_folder_without_a_test(tmp_path, cli, answer):
     result = answer("pretrain", "--data", tmp_path / "p", *RECIPE, "--out", tmp_path / "fe.pt")
     assert result["training"]["scenario"] == "p" and result["training"]["test_accuracy"] is None
     assert checkpoint.read(tmp_path / "fe.pt").topology.classes == ("a", "b")
+
+
+@pytest.mark.parametrize("verb", ["train", "pretrain"])
+def test_one_class_alone_is_nothing_to_train(tmp_path, refused, verb):
+    pictures(tmp_path / "p", ("a",), 4)
+    code, line = refused(verb, "--data", tmp_path / "p", *RECIPE, "--out", tmp_path / "m.pt")
+    assert code == 3 and line.endswith(f"{tmp_path / 'p'}: has the class a alone, expected two or more to tell apart")
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("verb", ["train", "pretrain"])
+def test_a_path_that_is_no_text_loses_no_epoch(tmp_path, cli, verb):
+    folder = tmp_path / os.fsdecode(b"p\xff")
+    pictures(folder, ("a", "b"), 4)
+    code, _, err = cli(verb, "--data", folder, *RECIPE, "--out", tmp_path / "m.pt")
+    assert code == 0, err
+    assert "p\\udcff" in checkpoint.read(tmp_path / "m.pt").training["command"]
 
 
 @pytest.mark.parametrize("verb", ["train", "pretrain"])

@@ -179,6 +179,13 @@ def test_stdout_that_takes_nothing(model, more, code):
     assert (done.returncode, len(done.stderr.splitlines())) == (code, int(code > 0)), done.stderr
 
 
+@pytest.mark.parametrize("words", ["--help", "inspect --help", "train --help", "help", "--version"])
+def test_help_that_cannot_be_written(words):
+    command = f"{shlex.quote(sys.executable)} -m fbnn_hw.cli {words} > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 3 and done.stderr.splitlines()[-1].endswith(": No space left on device"), done
+
+
 def test_a_stderr_that_is_closed(model):
     """A progress bar has nowhere to go, and notes do not go to stdout."""
     program = f"{shlex.quote(sys.executable)} -m fbnn_hw.cli evaluate --model {shlex.quote(str(model[0]))} --data fixture --json 2>&-"

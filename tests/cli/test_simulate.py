@@ -291,3 +291,14 @@ def test_what_lies_compiled_in_a_folder_is_run_and_the_page_says_so(design, cli,
             here.setattr(simulator, "compile_model", lambda *_: pytest.fail("compiled again"))
             code, _, _ = cli(*words, "--images", "1")
         assert code and ran.exists() and name in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_folder_of_any_name(design, tmp_path, cli):
+    """What makefiles and shells take for signs, and bytes that are no UTF-8."""
+    folder = tmp_path / os.fsdecode(b"a#b:c;\"d$e\nf\xff 'g(h)%i")
+    shutil.copytree(design, folder, ignore=shutil.ignore_patterns("sim_build*"))
+    code, out, err = cli("simulate", folder, "--images", "1")
+    assert code == 0 and "every layer equal" in out, err
+    code, out, err = cli("report", folder)
+    assert code == 0 and not err and "\N{REPLACEMENT CHARACTER}" in (folder / "report.html").read_text("utf-8")

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -106,3 +108,28 @@ def test_the_id_is_that_of_the_bytes_of_config_json(config):
 def test_a_changed_configuration_forgets_the_text_it_came_from(config):
     changed = dataclasses.replace(AcceleratorConfig.from_json(config.to_json()), levels=8)
     assert changed.id != config.id and AcceleratorConfig.from_json(changed.to_json()) == changed
+
+
+OPTIMISED = """
+import json, sys
+from fbnn_hw.machine.config import AcceleratorConfig
+for text in json.load(sys.stdin):
+    try:
+        AcceleratorConfig.from_json(text).program_words()
+        print("taken")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        print("refused")
+"""
+
+
+def test_a_damaged_configuration_is_refused_without_assertions_too(old):
+    """Each number of a step is another; `python -O` judges as `python` does."""
+    edits = []
+    values = json.loads(old["config.json"])
+    for name, value in values["program"][0].items():
+        for other in (-1, 2 ** 16, 2 ** 40):
+            if type(value) is int:
+                edits.append(json.dumps(values | {"program": [values["program"][0] | {name: other}, *values["program"][1:]]}))
+    told = [subprocess.run([sys.executable, *options, "-c", OPTIMISED], input=json.dumps(edits), capture_output=True, text=True, check=True)
+            .stdout.split() for options in ([], ["-O"])]
+    assert len(told[0]) == len(edits) > 30 and told[0] == told[1] and told[0].count("refused") > len(edits) / 2

@@ -13,7 +13,7 @@ import {GatesLine, SerialLine, ServerLine} from "./transports.mjs";
 const COLLECT_MS = 150, MOST_TRAY = 60, SPEED_MS = 2000, INSIDE_MS = 1500, TOUR = [
   ["Show it something", "The chip sees a picture of 32 by 32 dots and says what fits best. Turn the camera on, or drop a picture."],
   ["Teach it", "Type a name, hold a thing into the camera and hold the big button. Ten pictures from all sides will do. Then press Teach."],
-  ["It does not forget", "It keeps some pictures of every class and rehearses them. "
+  ["It forgets little", "It keeps some pictures of every class and rehearses them, so that a new class costs the others little. "
     + "After a lesson you see what it did to each class; Undo takes it back."],
   ["Look inside", "Nothing is hidden: the bits of every layer, the counters of a lesson, and what fills the memory. "
     + "Save what it knows to a file."]];
