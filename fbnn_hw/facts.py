@@ -3,6 +3,7 @@
 import json
 from contextlib import contextmanager
 
+from . import files
 from .design import Design
 from .errors import InputError, show
 from .targets import TARGETS
@@ -71,10 +72,8 @@ def _build(folder):
 
 def _text(path, verb):
     try:
-        if not path.is_file() or path.stat().st_size > LARGEST:
-            raise OSError
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return files.read(path, LARGEST, "").decode()
+    except (InputError, UnicodeDecodeError):
         raise InputError(f"{path}: not found or not text, expected what `fbnn-hw {verb}` wrote") from None
 
 

@@ -21,7 +21,7 @@ ALLOWED = {
     "bits": {"errors"},
     "files": {"errors"},
     "protocol": {"errors", "bits"},
-    "ir": BASE,
+    "ir": BASE | {"files"},
     "plugins": {"errors"},
     "progress": set(),
     "checkpoints": {"errors", "ir"},
@@ -34,7 +34,7 @@ ALLOWED = {
     "fpga": {"errors", "files", "targets", "rtl"},
     "emit": IR | {"files", "progress", "compile", "targets", "rtl", "fpga", "reference", "report", "host", "checkpoints", "__init__"},
     "design": IR | {"files", "progress", "compile", "targets", "reference", "emit", "data"},
-    "facts": {"errors", "design", "report", "targets"},
+    "facts": {"errors", "files", "design", "report", "targets"},
     "selftest": IR | {"progress", "compile", "reference", "data"},
     "lesson": IR | {"progress", "host", "reference", "data"},
     "pupil": IR | {"files", "host", "reference"},
@@ -44,13 +44,12 @@ ALLOWED = {
     "nn": IR | {"files", "foreign"},
     "data": {"errors", "files"},
     "train": IR | {"files", "plugins", "progress", "nn", "data", "reference"},
-    "predict": IR | {"progress", "reference", "nn"},
     "cli": IR | {"files", "plugins", "progress", "checkpoints", "foreign", "reference", "compile", "targets", "rtl", "fpga", "emit", "host",
-                 "report", "nn", "data", "train", "design", "board", "pupil", "facts", "lesson", "studio", "predict", "selftest",
+                 "report", "nn", "data", "train", "design", "board", "pupil", "facts", "lesson", "studio", "selftest",
                  "__init__"},
 }
 TORCH = {"nn", "train"}
-TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
+TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
               *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "learner", "memorizer", "metrics",
                                                 "results", "scenarios", "sweep"))}

@@ -209,8 +209,7 @@ class Builder:
         if key in self.inputs:
             return self.inputs[key]
         if any(isinstance(layer, ops.Input) for layer in self.layers):
-            raise InputError(f"{where}: reads the picture in a second way, expected one encoder, or one scale of the bytes, for all "
-                             "layers")
+            raise InputError(f"{where}: reads the picture in a second way, expected one encoder, or one scale of the bytes, for all layers")
         self._emit(op)
         self.inputs[key] = Bits(op.name, shape, np.ones(shape[0]), np.zeros(shape[0]), ops.BYTE if op.kind == "bits8" else 1)
         return self.inputs[key]
@@ -229,9 +228,8 @@ class Builder:
         levels = (image.table - low) / step
         table = np.round(levels)
         if np.abs(levels - table).max() > 1e-3 or table.max() > ops.BYTE:
-            raise InputError(f"{where}: the values of a pixel are no multiples of one step with at most 256 levels; expected an input "
-                             "that is "
-                             "linear in the bytes of the image, or quantised to 8 bits or fewer with a fixed step")
+            raise InputError(f"{where}: the values of a pixel are no multiples of one step with at most 256 levels; expected an input that "
+                             "is linear in the bytes of the image, or quantised to 8 bits or fewer with a fixed step")
         if (table != table[:, :1]).any() or not np.allclose(step, step[0], rtol=10 * CLOSE):
             raise InputError(f"{where}: the colours of the input are scaled differently, and the weights that read them are +1 and -1; "
                              "expected one scale for all colours (each may have its own mean)")
@@ -239,9 +237,8 @@ class Builder:
         if channels not in (1, 3):
             raise InputError(f"{where}: the input has {channels} channels, expected 3 (RGB) or 1 (grey)")
         if channels == 1:
-            self.notes.append("the input is grey: its channel stands three times, for red, green and blue, so it is exact for pictures "
-                              "in which "
-                              "they are equal")
+            self.notes.append("the input is grey: its channel stands three times, for red, green and blue, so it is exact for pictures in "
+                              "which they are equal")
         copies = 3 // channels
         op = ops.Bits8(self.name("input"), (), image.size, tuple(int(u) for u in table[:, 0]))
         self.encoded(op, where)
@@ -328,8 +325,7 @@ class Builder:
             size = np.abs(x.gain[low:high])
             if not np.allclose(size, size[0], rtol=CLOSE):
                 raise InputError(f"{where}: its inputs are +{size.min():.4g} and -{size.min():.4g} in some channels and {size.max():.4g} "
-                                 "in "
-                                 "others, and its weights are +1 and -1; expected inputs of one magnitude")
+                                 "in others, and its weights are +1 and -1; expected inputs of one magnitude")
         magnitude = np.abs(weight.reshape(len(weight), -1))
         unequal = ~np.isclose(magnitude, magnitude[:, :1], rtol=CLOSE, atol=0).all(1) | (magnitude[:, 0] == 0)
         if unequal.any() or not np.isfinite(weight).all():
@@ -580,8 +576,7 @@ class Builder:
             if reached.any():
                 channel = int(reached.argmax())
                 raise InputError(f"{where}: the sign of 0 is 0, which channel {channel} reaches with a sum of {dot[channel]} products; "
-                                 "expected a "
-                                 "sign that is +1 at 0, as fbnn_hw.nn.Sign and BipolarQuant")
+                                 "expected a sign that is +1 at 0, as fbnn_hw.nn.Sign and BipolarQuant")
 
     def _near(self, x, limit, stored, where):
         """Note the channels whose threshold lies on a sum that the source rounds: one of numbers that are no power of two."""
@@ -676,8 +671,7 @@ class Builder:
                              "function out, or end with a softmax")
         if not np.allclose(scale, scale[0], rtol=ROUNDING, atol=0):
             raise InputError(f"{x.last}: the logits have a gain for each class, {scale.min():.8g} to {scale.max():.8g}, expected one for "
-                             "all; "
-                             "use weights without a scale for each output, and no batch norm after them")
+                             "all; use weights without a scale for each output, and no batch norm after them")
         if np.ptp(zero) > CLOSE * abs(scale[0]) + COMPUTED * np.abs(zero).max():
             source = x.source
             half = source.top * np.abs(source.gain)
@@ -687,8 +681,7 @@ class Builder:
                                  f"own, {zero.min():.4g} to {zero.max():.4g}; expected -1 and +1, or others around 0: a sign "
                                  "(fbnn_hw.nn.Sign), a BipolarQuant, or a MultiThreshold with out_scale 2 and out_bias -1 before it")
             raise InputError(f"{x.last}: the logits have a bias for each class, {zero.min():.10g} to {zero.max():.10g}, expected none; "
-                             "train the "
-                             "last layer with bias=False, and without batch norm after it")
+                             "train the last layer with bias=False, and without batch norm after it")
         return float(scale[0]), float(zero[0])
 
     def _emit(self, op, weights=None, thresholds=None):

@@ -9,6 +9,7 @@ import inspect
 import operator
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from torch import fx, nn
 from .. import files
 from ..errors import InputError, UsageError, show
 from ..foreign import fold
-from ..foreign.imported import name_of
+from ..foreign.imported import Imported, name_of
 from ..ir import ops
 from . import checkpoint, layers
 from .network import load
@@ -96,7 +97,8 @@ class _Tracer(fx.Tracer):
         return computes.__module__ == layers.__name__ or super().is_leaf_module(m, module_qualified_name)
 
 
-def export(module, example, path, classes=None, name=None):
+def export(module: nn.Module, example: torch.Tensor, path: str | Path, classes: Sequence[str] | None = None,
+           name: str | None = None) -> Imported:
     """Write the checkpoint of a torch module, and print a summary.
 
     The module is read as in evaluation.  On every image its logits are the checkpoint's integers
@@ -336,9 +338,8 @@ class _Reader:
             return self._apply(x, parent or m, where)
         if isinstance(m, ENDS):
             return self._end(x, m.dim, where)
-        raise InputError(f"{where}: {type(m).__name__} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch "
-                         "norm, 2x2 "
-                         "max pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
+        raise InputError(f"{where}: {type(m).__name__} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch norm, "
+                         "2x2 max pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
 
     def _named(self, where, value):
         op = value.op.name if isinstance(value, fold.Sum) else value.name
@@ -453,8 +454,7 @@ class _Reader:
         if name.endswith("_") and name.strip("_") in MONOTONE_METHODS:
             raise InputError(f"{where}: {name} changes a value in its place, which other layers may read too; expected {name.strip('_')}")
         raise InputError(f"{where}: {name} has no counterpart among +1 and -1; expected the layers of fbnn_hw.nn, batch norm, 2x2 max "
-                         "pooling, "
-                         "a function of single values before a sign (fbnn-hw help networks.md has the list)")
+                         "pooling, a function of single values before a sign (fbnn-hw help networks.md has the list)")
 
     def _check_alone(self, node, where):
         """Raises InputError where a later node reads what `node` changes in its place."""
@@ -479,8 +479,7 @@ class _Reader:
                 raise InputError(f"{where}: takes the same values twice, expected a function of one operand that rises or falls")
             verb = VERBS.get(getattr(node.target, "__name__", node.target), "adds")
             raise InputError(f"{where}: {verb} real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
-                             "of the "
-                             "two after their signs, and a convolution of both")
+                             "of the two after their signs, and a convolution of both")
         place = next(i for i, value in enumerate(args) if value is operands[0])
 
         def function(values):
@@ -518,8 +517,7 @@ class _Reader:
             try:
                 y = function(inputs)
             except (RuntimeError, ValueError) as error:
-                raise InputError(f"{where}: cannot be run on single values ({_first_line(error)}), expected a function of each "
-                                 "value "
+                raise InputError(f"{where}: cannot be run on single values ({_first_line(error)}), expected a function of each value "
                                  "alone") from None
             if y.shape != inputs.shape:
                 raise InputError(f"{where}: gives {tuple(y.shape[1:])} for a value of each channel, expected a function of each value "

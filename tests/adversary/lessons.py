@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-import fbnn_hw.board
-import fbnn_hw.cli.classify
-import fbnn_hw.cli.learn
+import fbnn_hw.board  # noqa: F401
+import fbnn_hw.cli.classify  # noqa: F401
+import fbnn_hw.cli.learn  # noqa: F401
 import fbnn_hw.lesson  # noqa: F401  what a command finds imported
 from fbnn_hw import cli, protocol
 from fbnn_hw.emit import virtual
