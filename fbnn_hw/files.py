@@ -189,10 +189,10 @@ def write(path: str | Path, data: bytes, durable: bool = False) -> None:
         file.write(data)
 
 
-def read(path, most, expected):
-    """The bytes of a regular file of at most `most` bytes.
+def beginning(path: str | Path, most: int, expected: str) -> tuple[bytes, int]:
+    """(first `most` bytes of a regular file, all that it has).
 
-    expected: what the file should be, for the line of the InputError where it is missing, too long, or a device or pipe.
+    expected: what the file should be, for the line of the InputError where it is missing, or a device or pipe.
     """
     path = Path(path)
     try:
@@ -200,10 +200,15 @@ def read(path, most, expected):
         if kind := kind_if_not_file(path):
             raise InputError(f"{path}: is a {kind}, expected {expected}")
         with open(path, "rb") as file:
-            data = file.read(most + 1)
+            return file.read(most), os.fstat(file.fileno()).st_size
     except OSError as error:
         reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
         raise InputError(f"{path}: {reason}, expected {expected}") from None
+
+
+def read(path: str | Path, most: int, expected: str) -> bytes:
+    """The bytes of a regular file of at most `most` bytes; InputError as `beginning`, and where it is longer."""
+    data, _ = beginning(path, most + 1, expected)
     if len(data) > most:
         raise InputError(f"{path}: longer than {most:,} bytes, expected {expected}")
     return data

@@ -22,7 +22,7 @@ ALLOWED = {
     "progress": set(),
     "files": {"errors"},
     "plugins": {"errors"},
-    "ir": {"errors", "bits"},
+    "ir": {"errors", "bits", "files"},
     "data": {"errors", "files"},
     "checkpoints": {"errors", "ir"},
     "reference": IR,
@@ -34,7 +34,6 @@ ALLOWED = {
     "link": {"errors", "reference", "machine"},
     "report": {"errors", "ir", "machine"},
     "train": IR | {"files", "plugins", "progress", "nn", "data", "reference"},
-    "predict": IR | {"progress", "reference", "nn"},
     "compile": IR | {"machine", "targets"},
     "fpga": {"errors", "files", "targets", "rtl"},
     "simulate": MACHINE | {"files", "progress", "rtl", "targets"},
@@ -42,10 +41,10 @@ ALLOWED = {
     "board": MACHINE | {"files", "progress", "data", "link", "design", "simulate"},
     "studio": {"errors", "data", "machine", "link", "design"},
     "cli": MACHINE | {"files", "plugins", "progress", "checkpoints", "foreign", "compile", "targets", "rtl", "fpga", "simulate", "link",
-                      "report", "nn", "data", "train", "design", "board", "studio", "predict", "__init__"},
+                      "report", "nn", "data", "train", "design", "board", "studio", "__init__"},
 }
 TORCH = {"nn", "train"}
-TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py", "predict.py"}
+TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py"}
 TORCH_FREE = {"nn/__init__.py",  # and what the command line reads before it is known whether torch is there
               *(f"train/{name}.py" for name in ("__init__", "config", "cil_config", "learner", "memorizer", "metrics",
                                                 "results", "scenarios", "sweep"))}

@@ -21,9 +21,9 @@ from things import learned
 
 import fbnn_hw
 from fbnn_hw.data import datasets
-from fbnn_hw.predict import integer_logits
 from fbnn_hw.reference.learning import LearnConfig, Learner
 from fbnn_hw.reference.learning.config import ADDING, ADDING_DEFAULTS
+from fbnn_hw.train.predict import integer_logits
 
 TAUGHT, ASKED, MOST = 20, 80, 16
 """Pictures of a class that are taught, and that are asked; classes that the learner has room for."""

@@ -16,8 +16,8 @@ from things import nearest_mean
 import fbnn_hw
 from fbnn_hw.board.lesson import ENOUGH, MOST
 from fbnn_hw.data import datasets
-from fbnn_hw.predict import integer_logits
 from fbnn_hw.reference.learning import LearnConfig, Learner
+from fbnn_hw.train.predict import integer_logits
 
 STORED, TAUGHT, SLOTS, POOL = 40, 20, 212, 200
 

@@ -46,6 +46,8 @@ DESIGNS = {
     "1mb-t": ("1mb-t.pt", "icebreaker", {}),
 }
 """{name: (checkpoint, board, arguments of `fbnn_hw.generate`)}."""
+
+
 def built(model, name, arguments, folder):
     """A row: the design built in `folder` at its target's clock, and the clocks of it."""
     without = []

@@ -19,8 +19,8 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 
 import fbnn_hw
 from fbnn_hw.board.lesson import ENOUGH, MOST
-from fbnn_hw.predict import integer_logits
 from fbnn_hw.reference.learning import LearnConfig, Learner
+from fbnn_hw.train.predict import integer_logits
 
 SIDE, SEEN, TAUGHT, TESTED = 128, 32, 20, 60
 PHOTOGRAPHS = {

@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from contextlib import ExitStack, suppress
+from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import FbnnError, UsageError, nearest
@@ -26,13 +27,13 @@ GROUPS = {"make": "make a network, and hardware of it", "check": "look at what t
 OUT_OF_MEMORY = ("can't allocate memory", "CUDA out of memory")  # torch's RuntimeError on the host and on a GPU
 
 
-def verbs():
+def verbs() -> list[str]:
     """Names of the verbs, sorted: the files of this folder."""
     names = [m.name for m in pkgutil.iter_modules(__path__)]
     return sorted(name.replace("_", "-") for name in names if not name.startswith("_"))
 
 
-def load(verb):
+def load(verb: str) -> Any:
     """The module of a verb; raises UsageError naming the nearest one."""
     if verb not in verbs():
         raise UsageError(f"{verb}: no such command, expected one of {', '.join(verbs())}"
@@ -40,7 +41,7 @@ def load(verb):
     return importlib.import_module(f"{__name__}.{verb.replace('-', '_')}")
 
 
-def overview():
+def overview() -> str:
     """The text of `fbnn-hw --help`."""
     width = max(map(len, verbs()))
     lines = [f"usage: {PROGRAM} COMMAND [flags]", "", "Fully-binary neural networks, from PyTorch to Verilog that gives the same bits.", ""]
@@ -54,7 +55,7 @@ def overview():
     return "\n".join([*lines, *(f"  {name:{width}}  {_pages.title(path)}" for name, path in pages.items())])
 
 
-def explanation(name):
+def explanation(name: str) -> str:
     """The text of `fbnn-hw help NAME`: the help of a verb, or a page; raises UsageError naming the nearest one."""
     pages = _pages.pages(verbs())
     if name in verbs():
@@ -66,7 +67,7 @@ def explanation(name):
     raise UsageError(f"{name}: no such command or page, expected one of {', '.join(names)}{nearest(name, names)}")
 
 
-def parser(verb):
+def parser(verb: str) -> Parser:
     """The argument parser of a verb, common flags included."""
     module = load(verb)
     examples = "\n".join(f"  {command}\n      {what}" for command, what in module.EXAMPLES)
@@ -78,7 +79,7 @@ def parser(verb):
     return flags
 
 
-def main(argv=None, interrupt=None):
+def main(argv: list[str] | None = None, interrupt: Any = None) -> int:
     """Run one command line (sys.argv if None); returns the exit code: 0, 130 after Ctrl-C, or that of the error's class.
 
     interrupt: what hears Ctrl-C, as in `fbnn_hw.__main__`.
@@ -101,7 +102,7 @@ def main(argv=None, interrupt=None):
             interrupt.check()
         return code or 0
     except SystemExit as leave:  # --help of a verb
-        return leave.code or 0
+        return int(leave.code or 0)
     except KeyboardInterrupt:
         return fail(out, f"interrupted; {out.kept}", 130)
     except FbnnError as error:
@@ -118,7 +119,7 @@ def main(argv=None, interrupt=None):
         return fail(out, f"internal error, {type(error).__name__}: {error}; run again with -v and report the traceback", 1)
 
 
-def command(interrupt=None):
+def command(interrupt: Any = None) -> NoReturn:
     """The program: `main`, whose exit code stands even if Ctrl-C comes after its work is done.  interrupt: as in `main`."""
     if "_ARGCOMPLETE" in os.environ:
         from ._completion import complete
@@ -136,7 +137,7 @@ def command(interrupt=None):
     sys.exit(code)
 
 
-def leave(code):
+def leave(code: int) -> NoReturn:
     """End the process at once, with all that was printed."""
     for file in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError):
@@ -144,7 +145,7 @@ def leave(code):
     os._exit(code)
 
 
-def run(verb, argv, out):
+def run(verb: str, argv: list[str], out: Output) -> int | None:
     """Parse `argv` and run its verb, or print what --help and --version ask for; returns the verb's exit code."""
     if verb == "help" and len(argv) > 2:
         raise UsageError(f"unknown argument {argv[2]}; see {PROGRAM} --help")
@@ -158,15 +159,16 @@ def run(verb, argv, out):
         try:
             args = parser(verb).parse_args(argv[1:])
         except SystemExit as leave:  # --help
-            return leave.code
+            return int(leave.code or 0)
         args.argv = argv
         out.json, out.verbose = args.json, args.verbose
         out.quiet_warnings()
         with ExitStack() as args.held:  # what a verb holds until it ends, such as the lock of a run
             return load(verb).run(args, out)
+    return 0
 
 
-def fail(out, message, code, result=None):
+def fail(out: Output, message: str, code: int, result: dict | None = None) -> int:
     """One line on stderr (after the traceback, with -v), the error as JSON with --json; returns the exit code."""
     if out.verbose:
         traceback.print_exc()
@@ -178,11 +180,11 @@ def fail(out, message, code, result=None):
     return code
 
 
-def flush():
+def flush() -> None:
     if sys.stdout:  # None where it is closed
         sys.stdout.flush()
 
 
-def hush():
+def hush() -> None:
     """Discard whatever is still to be written to stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

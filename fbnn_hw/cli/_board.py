@@ -1,13 +1,20 @@
 """Code that `classify` and `learn` share: the flags that name a board, and the board that they open."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from . import _common
+from ._common import Args, Output, Parser
+
+if TYPE_CHECKING:
+    from ..board import Board
+    from ..design import Design
 
 
-def arguments(parser, title, learns=False):
+def arguments(parser: Parser, title: str, learns: bool = False) -> None:
     """The flags that name a board.  learns: it is one that learns."""
     board = parser.add_argument_group(title)
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1, COM4 or "
@@ -18,7 +25,7 @@ def arguments(parser, title, learns=False):
                        f"the youngest folder in rtl_out{' that learns' * learns}; with --port, the one that the board holds)")
 
 
-def check(args):
+def check(args: Args) -> None:
     """Refuse flags that have no meaning together, before anything is started."""
     if args.port and args.board:
         raise UsageError("found both --port and --board, expected one of them")
@@ -26,7 +33,7 @@ def check(args):
         raise UsageError("--baud: has no meaning on the virtual board")
 
 
-def design(args, learns=False):
+def design(args: Args, learns: bool = False) -> "Design | None":
     """The `Design` of --design; of the virtual board, the youngest one, or the youngest that learns, where none is named; else None."""
     from ..design import Design, newest
 
@@ -35,7 +42,7 @@ def design(args, learns=False):
     return None if args.port else Design(newest(learns=learns))
 
 
-def port(args):
+def port(args: Args) -> str:
     """The port that --port names; of auto, that of the one known board that is plugged in."""
     from ..link import transport
 
@@ -48,8 +55,8 @@ def port(args):
 
 
 @contextmanager
-def opened(args, out, of, learns=False):
-    """The `Board` that the flags name, which holds the design `of`.  learns: it may be taught."""
+def opened(args: Args, out: Output, of: Any, learns: bool = False) -> Iterator["Board"]:
+    """The `Board` that the flags name, which holds the `Design` `of`; None: that of --port.  learns: it may be taught."""
     from ..board import Board
 
     if args.port:
@@ -60,13 +67,13 @@ def opened(args, out, of, learns=False):
         yield opened_board
 
 
-def lessons(args, size):
+def lessons(args: Args, size: int) -> list[tuple[str, Any]]:
     """[(class, uint8 RGB (N, 3, size, size))] of the files and folders of args, in their order: of --label, or of each subfolder."""
     import numpy as np
 
     from ..data import folder, images
 
-    pictures = {}
+    pictures: dict[str, list] = {}
     for path in args.files:
         for name, label in folder.pictures(path) if Path(path).is_dir() else [(path, None)]:
             if bool(label) == (args.label is not None):

@@ -34,11 +34,11 @@ class Check:
     needed: bool = True
 
 
-def everywhere(command):
+def everywhere(command: str) -> dict[str, str]:
     return dict.fromkeys(PLATFORMS, command)
 
 
-def package(distribution, module=None):
+def package(distribution: str, module: str | None = None) -> Callable[[], str]:
     """Probe of an installed package: its version, after an import where that is cheap."""
 
     def probe():
@@ -62,7 +62,7 @@ def package(distribution, module=None):
     return probe
 
 
-def requirement(distribution):
+def requirement(distribution: str) -> str:
     """Return the requirement that this package states for `distribution`, such as "torch<2.14,>=2.6".
 
     Where fbnn-hw is not installed, it is the name alone.
@@ -74,7 +74,7 @@ def requirement(distribution):
     return next((text.split(";")[0].strip() for text in requirements if re.split(r"[^\w-]", text)[0] == distribution), distribution)
 
 
-def output(command, *flags):
+def output(command: str, *flags: str) -> str:
     """First line that a command prints."""
     try:
         process = subprocess.run([command, *flags], capture_output=True, text=True, timeout=60)
@@ -86,7 +86,7 @@ def output(command, *flags):
     return text
 
 
-def tool(*names, flag="--version"):
+def tool(*names: str, flag: str = "--version") -> Callable[[], str]:
     """Probe of a command on PATH, the first of several names."""
 
     def probe():
@@ -98,5 +98,5 @@ def tool(*names, flag="--version"):
     return probe
 
 
-def pip(distribution):
+def pip(distribution: str) -> dict[str, str]:
     return everywhere(f"{Path(sys.executable).name} -m pip install '{requirement(distribution)}'")

@@ -8,16 +8,27 @@ import re
 import shlex
 import sys
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os.path import realpath
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import files
 from ..errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from ..data.datasets import Images
+    from ..design import Design
+    from ..ir.network import Network
 
 JSON_VERSION = 2
 """The key json_version of the objects that --json prints; docs/json.md says what may change under it."""
 PROGRESS_DELAY_S = 2
 NEGATIVE = re.compile(r"-(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|-inf$", re.IGNORECASE)
+
+
+Args = argparse.Namespace
+"""The flags of a command line, as its verb reads them."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,13 +66,18 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{flag} {value}: expected {'one of ' if action.choices else ''}{', or '.join(legal)}"
                        f"{nearest(value, action.choices)}")
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         for prefix, text in (("unrecognized arguments: ", "unknown argument "), ("the following arguments are required: ", "missing ")):
             if message.startswith(prefix):
                 message = text + message[len(prefix):]
         word = message.removeprefix("unknown argument ").split(" ")[0]
         place = f"; ./{word} is the file of that name, as is {word} after --" if word.startswith("-") and os.path.exists(word) else ""
         raise UsageError(f"{message.removeprefix('argument ')}{place}; see {self.prog} --help")
+
+
+def completed(action: argparse.Action, completer: Callable) -> None:
+    """Let a shell offer for a flag's value what `completer` gives: argcomplete asks an attribute that argparse does not know."""
+    action.completer = completer  # type: ignore[attr-defined]
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -79,7 +95,7 @@ def kept(text):
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def failed(message, code):
+def failed(message: str, code: int) -> dict[str, Any]:
     """What the object of --json says of an error."""
     return {"error": one_line(message), "exit_code": code}
 
@@ -92,24 +108,24 @@ class Output:
     answered: called when the line that answers an interrupt has been printed.
     """
 
-    def __init__(self, program="fbnn-hw", json=False, verbose=False):
+    def __init__(self, program: str = "fbnn-hw", json: bool = False, verbose: bool = False) -> None:
         self.program, self.json, self.verbose = program, json, verbose
         self.stdout = sys.stdout  # the result's, whatever code of other people is redirected to
         self.kept = "nothing was written"
         self.answered = lambda: None
 
-    def text(self, *lines):
+    def text(self, *lines: Any) -> None:
         """Lines for a person, on stdout."""
         if not self.json:
             for line in lines:
                 print(printable(line), file=self.stdout)
 
-    def result(self, values):
+    def result(self, values: Any) -> None:
         """The JSON object, its version first: plain values, numpy scalars and arrays, paths; NaN becomes null."""
         if self.json:
             print(self._object(values), file=self.stdout)
 
-    def note(self, message):
+    def note(self, message: str) -> None:
         """One line on stderr."""
         print(self._line(message), file=sys.stderr, flush=True)
 
@@ -119,24 +135,24 @@ class Output:
     def _line(self, message):
         return printable(f"{self.program}: {one_line(message)}")
 
-    def detail(self, message):
+    def detail(self, message: str) -> None:
         """One line on stderr with -v alone."""
         if self.verbose:
             self.note(message)
 
-    def error(self, message, code, result=None):
+    def error(self, message: str, code: int, result: dict[str, Any] | None = None) -> None:
         """One line on stderr.  With --json, the same on stdout together with `result`."""
         self.note(message)
         self.result({**(result or {}), **failed(message, code)})
         if code == 130:
             self.answered()
 
-    def interrupted(self):
+    def interrupted(self) -> tuple[str, str]:
         """(line on stderr, text on stdout) that answer an interrupt where nothing can be printed as usual."""
         message = f"interrupted; {self.kept}"
         return self._line(message), f"{self._object(failed(message, 130))}\n" if self.json else ""
 
-    def progress(self, iterable=None, desc=None, total=None, initial=0, **kwargs):
+    def progress(self, iterable: Any = None, desc: str | None = None, total: int | None = None, initial: int = 0, **kwargs: Any) -> Any:
         """tqdm on stderr that appears after two seconds; `iterable` None gives a bar to be updated by hand."""
         from tqdm import tqdm
 
@@ -145,7 +161,7 @@ class Output:
                     dynamic_ncols=tty, ascii=not tty, mininterval=0.2 if tty else 10,
                     file=sys.stderr if tty else _Lines(sys.stderr), **kwargs)
 
-    def quiet_warnings(self):
+    def quiet_warnings(self) -> None:
         """Python warnings are for developers: shown with -v alone."""
         if not self.verbose:
             warnings.simplefilter("ignore")
@@ -165,11 +181,11 @@ class _Lines:
         self.file.flush()
 
 
-def one_line(text):
+def one_line(text: Any) -> str:
     return " ".join(str(text).split("\n")).strip()
 
 
-def printable(text):
+def printable(text: Any) -> str:
     """A text with its control characters written as escapes: a name of a stranger's file may have such that move a terminal's cursor."""
     text = str(text)
     if text.isprintable():
@@ -177,7 +193,7 @@ def printable(text):
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Turn a value into types that JSON has."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
@@ -192,7 +208,7 @@ def plain(value):
     return str(value)
 
 
-def table(rows, head=()):
+def table(rows: Sequence[Sequence], head: Sequence = ()) -> list[str]:
     """Rows of cells -> aligned lines; numbers to the right."""
     cells = [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in [head, *rows] if row]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
@@ -200,45 +216,33 @@ def table(rows, head=()):
     return ["  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)).rstrip() for row in cells]
 
 
-def count(text):
-    """A flag's value that counts something: a whole number from 1."""
-    return _number(text, int, lambda v: v >= 1, "a whole number from 1")
+def number(kind: Callable[[str], Any], legal: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+    """The type of a flag whose value is an int or a float, `kind`, for which legal(value) is true.  expected: such values, in words."""
+    def read(text):
+        try:
+            value = kind(text)
+            if legal(value):
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
+
+    return read
 
 
-def up_to(most):
+def up_to(most: int) -> Callable[[str], int]:
     """The type of a flag whose value counts at most `most`."""
-    return lambda text: _number(text, int, lambda v: 1 <= v <= most, f"a whole number from 1 to {most:,}")
+    return number(int, lambda v: 1 <= v <= most, f"a whole number from 1 to {most:,}")
 
 
-def natural(text):
-    """A whole number from 0."""
-    return _number(text, int, lambda v: v >= 0, "a whole number from 0")
+count = number(int, lambda v: v >= 1, "a whole number from 1")
+natural = number(int, lambda v: v >= 0, "a whole number from 0")
+seed = number(int, lambda v: 0 <= v < 2 ** 32, "a whole number from 0, below 2^32")
+"""What the generators of numpy and torch take, also when multiplied by 1000."""
+positive = number(float, lambda v: 0 < v < math.inf, "a positive number")
 
 
-def seed(text):
-    """A seed: a whole number that the generators of numpy and torch take, also when multiplied by 1000."""
-    return _number(text, int, lambda v: 0 <= v < 2 ** 32, "a whole number from 0, below 2^32")
-
-
-def positive(text):
-    return _number(text, float, lambda v: 0 < v < math.inf, "a positive number")
-
-
-def share(text):
-    return _number(text, float, lambda v: 0 <= v < 1, "a number from 0, below 1")
-
-
-def _number(text, kind, legal, expected):
-    try:
-        value = kind(text)
-        if legal(value):
-            return value
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
-
-
-def writable(path, *stay):
+def writable(path: Path, *stay: tuple[str, str | Path]) -> None:
     """Raises UsageError where `path` cannot become a file, or is one that stays.
 
     stay: (what it is, such as "the file of --model", path) of each file that the command reads.
@@ -254,13 +258,13 @@ def writable(path, *stay):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")
 
 
-def named(flag, path, suffix):
+def named(flag: str, path: str | Path, suffix: str) -> None:
     """Raises UsageError where the file that a flag names has another suffix."""
     if Path(path).suffix != suffix:
         raise UsageError(f"{flag} {path}: expected a file name that ends in {suffix}")
 
 
-def generated(folder):
+def generated(folder: str | Path) -> Iterator[tuple[str, Path]]:
     """What stays of a design, for `writable`: the files that its manifest names, what boards were taught, and builds."""
     folder = Path(folder)
     names = (files.json_object(folder / "manifest.json") or {}).get("files")
@@ -269,22 +273,21 @@ def generated(folder):
         yield f"a file of the design in {folder}", path
 
 
-def flags(words):
+def flags(words: Iterable[str]) -> list[str]:
     """The words of a command line as flags, "--seed" of "--seed=7"; a value stays as it is up to its first "="."""
     return [word.split("=")[0] for word in words]
 
 
-def once(flag, values):
+def once(flag: str, values: Sequence) -> None:
     """Raises UsageError where a flag has the same value twice."""
     for number, value in enumerate(values):
         if value in values[:number]:
             raise UsageError(f"{flag}: found {value} twice, expected each value once")
 
 
-def add_model(parser, required=True):
-    action = parser.add_argument("--model", required=required, metavar="NAME.pt",
-                                 help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
-    action.completer = _models
+def add_model(parser: Parser, required: bool = True) -> None:
+    completed(parser.add_argument("--model", required=required, metavar="NAME.pt",
+                                  help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt"), _models)
 
 
 def _models(prefix, **_):
@@ -295,11 +298,11 @@ def _models(prefix, **_):
     return files_and(shipped)(prefix)
 
 
-def add_design(parser, meaning):
+def add_design(parser: Parser, meaning: str) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help=f"{meaning} (default: the youngest folder in rtl_out)")
 
 
-def design(args, out):
+def design(args: Args, out: Output) -> Path:
     """Path of DIR, or of the youngest design in rtl_out, which it says on stderr."""
     if args.folder is not None:
         return Path(args.folder)
@@ -310,14 +313,14 @@ def design(args, out):
     return youngest
 
 
-def open_design(args, out):
+def open_design(args: Args, out: Output) -> "Design":
     """The `Design` in DIR, or the youngest one in rtl_out."""
     from ..design import Design
 
     return Design(design(args, out))
 
 
-def keep_folder(out, design):
+def keep_folder(out: Output, design: "Design") -> None:
     """Let the line of an interrupt say that the folder of a design stays."""
     out.kept = f"{design.folder} is as it was, and what was compiled in it is used again"
 
@@ -331,7 +334,7 @@ class DataNames(list):
         return super().__contains__(value) or "/" in value or Path(value).is_dir()
 
 
-def add_data(parser, required=False):
+def add_data(parser: Parser, required: bool = False) -> None:
     from ..data.datasets import DATASETS
 
     parser.add_argument("--data", required=required, choices=DataNames(DATASETS), metavar="NAME|FOLDER",
@@ -340,7 +343,11 @@ def add_data(parser, required=False):
                         "(default: $FBNN_DATA, then a folder in the user's cache)")
 
 
-def add_page(parser, what, **kwargs):
+def add_data_dir(parser: Parser, the: str = "the") -> None:
+    parser.add_argument("--data-dir", metavar="DIR", help=f"where {the} data set lies (default: $FBNN_DATA, then the user's cache)")
+
+
+def add_page(parser: Parser, what: str, **kwargs: Any) -> None:
     """--board: the name of a board, or a page of one's own.  what: how its help begins."""
     from ..targets.boards import names
 
@@ -351,10 +358,10 @@ def add_page(parser, what, **kwargs):
 
         return files_and(names)(prefix)
 
-    action.completer = offered
+    completed(action, offered)
 
 
-def add_fit(parser, size=False):
+def add_fit(parser: Parser, size: bool = False) -> None:
     """The flags that make pictures fit.  size: whether one says how large they are to be, as nothing else does."""
     parser.add_argument("--resize", action="store_true", help="make any picture fit: centre square, scaled, as RGB")
     parser.add_argument("--crop", action="store_true", help="make any picture fit: its centre as it is, not scaled, as RGB")
@@ -363,39 +370,39 @@ def add_fit(parser, size=False):
                             help="pixels a side of a folder's pictures (default: 32), or with --resize of a data set's")
 
 
-def fit(args):
+def fit(args: Args) -> dict[str, bool]:
     """{resize, crop} of the flags."""
     if args.resize and args.crop:
         raise UsageError("found both --resize and --crop, expected one of them")
     return {"resize": args.resize, "crop": args.crop}
 
 
-def is_folder(args):
+def is_folder(args: Args) -> bool:
     """Whether --data names a folder of pictures."""
     from ..data.datasets import DATASETS
 
     return args.data is not None and args.data not in DATASETS
 
 
-def data_name(args):
+def data_name(args: Args) -> str:
     """What --data is called in the names of files."""
     return Path(args.data).resolve().name if is_folder(args) else args.data
 
 
-def splits(args, out):
+def splits(args: Args, out: Output) -> tuple["Images", "Images | None"]:
     """(training, test) `Images` of --data with one numbering of the classes; test: None where both are the same images."""
     train = dataset(args, out, "train")
     return train, None if overlaps(args) else dataset(args, out, "test").by_name(train.classes)
 
 
-def overlaps(args):
+def overlaps(args: Args) -> bool:
     """Whether both splits of --data are the same images."""
     from ..data import datasets, folder
 
     return not folder.has_splits(args.data) if is_folder(args) else datasets.DATASETS[args.data].overlap
 
 
-def add_scenario(parser, **kwargs):
+def add_scenario(parser: Parser, **kwargs: Any) -> None:
     """--scenario: a name of the table, or module:NAME; its value is then a key of `SCENARIOS`."""
     from ..train.scenarios import SCENARIOS, get
 
@@ -403,16 +410,16 @@ def add_scenario(parser, **kwargs):
     parser.add_argument("--scenario", type=lambda name: get(name).name, metavar="NAME", help=text, **kwargs)
 
 
-def add_backend(parser, default):
+def add_backend(parser: Parser, default: str) -> None:
     parser.add_argument("--backend", choices=("torch", "reference"), default=default,
                         help=f"torch, or the integer reference; both give the same integers (default: {default})")
 
 
-def add_threads(parser):
+def add_threads(parser: Parser) -> None:
     parser.add_argument("--threads", type=up_to(1024), metavar="N", help="CPU threads of torch (default: all cores)")
 
 
-def set_threads(args):
+def set_threads(args: Args) -> None:
     """Apply --threads to torch."""
     if args.threads:
         import torch
@@ -420,15 +427,15 @@ def set_threads(args):
         torch.set_num_threads(args.threads)
 
 
-def checkpoint(name):
-    """(path, Network) of --model."""
+def checkpoint(name: str) -> tuple[Path, "Network"]:
+    """(path, "Network") of --model."""
     from ..checkpoints import load
 
     network = load(name)
     return network.source, network
 
 
-def dataset(args, out, split="test", size=None):
+def dataset(args: Args, out: Output, split: str = "test", size: int | None = None) -> "Images":
     """The split of --data as `Images`; says with -v where it was found.  size: pixels a side of pictures that are made to fit."""
     from ..data import datasets, folder
 

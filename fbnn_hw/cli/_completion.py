@@ -5,11 +5,13 @@ A shell asks by variables that argcomplete knows: eval "$(register-python-argcom
 
 import argparse
 import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import argcomplete
 
 
-def complete(verbs, parser, **options):
+def complete(verbs: list[str], parser: Callable[[str], argparse.ArgumentParser], **options: Any) -> None:
     """Answer the shell and end the process.  verbs: names; parser(verb): its parser; options: of argcomplete.autocomplete."""
     typed = os.environ["COMP_LINE"][:int(os.environ.get("COMP_POINT") or 4096)]
     words = typed.split()
@@ -22,7 +24,7 @@ def complete(verbs, parser, **options):
     argcomplete.autocomplete(wanted, always_complete_options="long", **options)
 
 
-def files_and(names):
+def files_and(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
     """A completer that offers names, and files."""
     def offered(prefix, **_):
         return [*names(), *argcomplete.completers.FilesCompleter()(prefix)]

@@ -4,13 +4,14 @@ import os
 import sys
 from pathlib import Path
 
+from ..targets.boards import Board
 from ._checks import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool
 
 DEVICES = Path("/sys/bus/usb/devices")
 NODES = Path("/dev/bus/usb")
 
 
-def checks(board):
+def checks(board: Board) -> list[Check]:
     """[`Check`] for a targets.boards.Board."""
     return [*_builders(board), _programmer(board), _usb(board), _serial(board)]
 

@@ -2,11 +2,14 @@
 
 import json
 import shlex
+from pathlib import Path
+from typing import Any
 
 from ..errors import InputError, ToolError, UsageError
 from ..files import locked, read, write
 from ..machine.line import end_to_end_rate
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "make"
 SUMMARY = "build bitstream and flash image of a generated accelerator for a board, and check its timing"
@@ -16,7 +19,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_design(parser, "what `fbnn-hw generate` wrote")
     _common.add_page(parser, "the board: ", required=True)
     parser.add_argument("--clock", type=_common.positive, metavar="MHZ", help="clock of the design (default: that of the target)")
@@ -33,7 +36,7 @@ def arguments(parser):
     parser.add_argument("--rebuild", action="store_true", help="build also what is already built")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int | None:
     from ..design import Design
     from ..fpga import bitstream, programmer, toolchain
     from ..targets.boards import board as find_board
@@ -77,7 +80,7 @@ def run(args, out):
     return 0
 
 
-def estimate_of(folder, board):
+def estimate_of(folder: Path, board: Any) -> dict[str, Any]:
     """estimate.json of a design that is for the board's part."""
     try:
         estimate = json.loads(_text(folder, "estimate.json"))

@@ -8,6 +8,7 @@ from ..reference.learning import PICKS, RULES, Head, LearnConfig
 from ..reference.learning.config import ADDING, ADDING_DEFAULTS
 from ..train.scenarios import SCENARIOS
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "research"
 SUMMARY = "learn classes task after task in the integers of the chip, against float training on the same latents"
@@ -29,10 +30,10 @@ HELP = {
 DEFAULTS = {"slots": 1000}
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_scenario(parser, required=True)
     _common.add_model(parser)
-    parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
+    _common.add_data_dir(parser)
     parser.add_argument("--head", choices=HEADS, default="dense",
                         help="one dense layer; one on the latent duplicated; or the checkpoint's, with its hidden layer (default: dense)")
     learner = parser.add_argument_group("learner")
@@ -59,7 +60,7 @@ def arguments(parser):
     _common.add_threads(parser)
 
 
-def learners_of(text):
+def learners_of(text: str) -> list[str]:
     names = [] if text == "none" else text.split(",")
     for name in names:
         if name not in BASELINES:
@@ -67,7 +68,7 @@ def learners_of(text):
     return names
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     scenario, against = SCENARIOS[args.scenario], learners_of(args.against)
     if args.out:
         _common.named("--out", args.out, ".json")
@@ -108,6 +109,6 @@ def run(args, out):
     out.result(result)
 
 
-def of(pair, scale=100, digits=2):
+def of(pair: tuple[float, float | None], scale: float = 100, digits: int = 2) -> str:
     mean, deviation = pair
     return f"{mean * scale:.{digits}f}" + ("" if deviation is None else f" +- {deviation * scale:.{digits}f}")

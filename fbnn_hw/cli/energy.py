@@ -2,6 +2,7 @@
 
 from ..errors import UsageError
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "check"
 SUMMARY = "estimate the energy of a frame and of a lesson, part by part, from a simulation of the netlist"
@@ -11,7 +12,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_design(parser, "what `fbnn-hw generate --target ice40` wrote")
     parser.add_argument("--images", type=_common.up_to(99), default=2, metavar="N", help="shipped test images to simulate (default: 2)")
     parser.add_argument("--clock", type=float, metavar="MHZ", help="clock (default: the one that generate quotes)")
@@ -21,7 +22,7 @@ def arguments(parser):
                         help="frames/s at which the average power is wanted; may be repeated (default: 1 and 10)")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     if args.clock is not None and not 0.1 <= args.clock <= 100:
         raise UsageError(f"--clock {args.clock:g}: expected 0.1 to 100 MHz")
     for rate in args.rate or ():

@@ -3,9 +3,10 @@
 import importlib
 import time
 
-from .. import predict
 from ..errors import InputError
+from ..train import predict
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "check"
 SUMMARY = "accuracy, recall of each class and dispersion of a checkpoint on a data set's test split"
@@ -15,7 +16,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_model(parser)
     _common.add_data(parser, required=True)
     _common.add_fit(parser)
@@ -24,7 +25,7 @@ def arguments(parser):
     _common.add_threads(parser)
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     path, network = _common.checkpoint(args.model)
     size = network.topology.image_size
     images = _common.dataset(args, out, size=size)

@@ -6,6 +6,7 @@ from pathlib import Path
 from ..errors import InputError
 from ..files import json_object
 from . import _common, build
+from ._common import Args, Output, Parser
 
 GROUP = "board"
 SUMMARY = "write bitstream and weights of a built design into a board"
@@ -15,13 +16,13 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
     _common.add_page(parser, "the board: ", required=True)
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     from ..fpga import programmer
     from ..targets.boards import board as find_board
     from .doctor import this_platform

@@ -4,6 +4,7 @@ import shlex
 
 from ..errors import FbnnError, plural
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "make"
 SUMMARY = "turn a checkpoint into a Verilog accelerator for a target, with weights and a test"
@@ -13,13 +14,13 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     from ..design import INPUTS, LEARNERS, WRAPPERS
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
     target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
-    target.completer = lambda **_: TARGETS
+    _common.completed(target, lambda **_: TARGETS)
     parser.add_argument("--pixels", type=_common.count, metavar="Q",
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=_common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
@@ -86,16 +87,15 @@ def _learning(estimate, config):
         return (f"learns  up to {learning['max_classes']} classes, from none, a {config.learning.rule.removesuffix('s')} each; "
                 f"rows of {learning['row_bits']} bits: {rows}",
                 f"        {learning['learn_cycles']:,} cycles for a new sample (estimated)")
-    return (f"learns  up to {learning['max_classes']} classes; "
-            f"a replay buffer of {learning['exemplars']:,} {plural(learning['exemplars'], 'exemplar')}; "
-            f"rows of {learning['row_bits']} bits: {rows}",
+    return (f"learns  up to {learning['max_classes']} classes; a replay buffer of {learning['exemplars']:,} "
+            f"{plural(learning['exemplars'], 'exemplar')}; rows of {learning['row_bits']} bits: {rows}",
             f"        {learning['learn_cycles']:,} cycles for a new sample and {config.learning.replays} replays that all move counters "
             "(estimated)",
             f"        the exemplars cost {learning['exemplar_cycles']:,} cycles a frame; "
             f"the same array without a learner takes {learning['plain_cycles']:,} (estimated)")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     from ..design.options import Options
     from ..design.plans import planned, write
     from ..targets import target

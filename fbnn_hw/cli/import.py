@@ -1,9 +1,11 @@
 """`fbnn-hw import`: a network of another program becomes a checkpoint."""
 
 from pathlib import Path
+from typing import Any
 
 from ..errors import UsageError
 from . import _common
+from ._common import Args, Output, Parser
 
 LARGEST = 3.4e38
 """Largest number of --range: the source computes in float32."""
@@ -16,7 +18,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("source", metavar="FILE_OR_FOLDER", help="an .onnx file, or a folder with 0-0-weights.bin")
     parser.add_argument("--out", required=True, metavar="FILE.pt", help="the checkpoint to write, with the folders on the way to it")
     parser.add_argument("--classes", metavar="A,B,...", help="names of the classes (default: FINN's classes.txt; 0, 1, ... of an .onnx)")
@@ -25,14 +27,14 @@ def arguments(parser):
                         "type uint8)")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     from ..foreign import read
 
     path = Path(args.out)
     _common.named("--out", path, ".pt")
     _common.writable(path)
     low, high = args.range or (None, None)
-    if args.range and not -LARGEST <= low < high <= LARGEST:
+    if args.range and not -LARGEST <= args.range[0] < args.range[1] <= LARGEST:
         raise UsageError(f"--range {low:g} {high:g}: expected two numbers, the smaller one first, up to {LARGEST:g}")
     imported = read(args.source, tuple(args.classes.split(",")) if args.classes else None, low, high)
 
@@ -57,7 +59,7 @@ def run(args, out):
         "notes": imported.notes})
 
 
-def exactness(imported):
+def exactness(imported: Any) -> str:
     """What is equal to the other program's answer, in words."""
     if imported.scale is None:
         return "the class of every image"

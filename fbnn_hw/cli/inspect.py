@@ -1,7 +1,11 @@
 """`fbnn-hw inspect`: what is in a checkpoint."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from ..errors import UsageError
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "check"
 SUMMARY = "show what is in a checkpoint: layers, bits, operations, classes, encoder, training"
@@ -11,7 +15,7 @@ EXAMPLES = (
 )
 
 
-STAGE = {
+STAGE: dict[str, tuple[str, Callable[..., str]]] = {
     "data": ("data", str), "images": ("train_images", "{:,}".format), "epochs": ("epochs", "{:,}".format),
     "training": ("train_accuracy", "{:.2%}".format), "validation": ("validation_accuracy", "{:.2%}".format),
     "test": ("test_accuracy", "{:.2%}".format), "teacher": ("teacher", str), "hours": ("seconds", lambda value: f"{value / 3600:.1f}"),
@@ -20,27 +24,27 @@ STAGE = {
 MOST_LINES = 20
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt")
     parser.add_argument("--model", metavar="NAME.pt", help="the same, as the other commands take it")
 
 
-def by(shape):
+def by(shape: Sequence[int] | None) -> str:
     return "x".join(map(str, shape)) if shape else "-"
 
 
-def number(value):
+def number(value: int | None) -> str:
     return f"{value:,}" if value else "-"
 
 
-def shown(value, length=400):
+def shown(value: Any, length: int = 400) -> str:
     """Text of a record, cut off at `length`; quoted where it holds what would move the cursor or colour the terminal."""
     text = str(value)[:length + 1]
     text = text if len(text) <= length else text[:length - 3] + "..."
     return text if text.isprintable() else repr(text)
 
 
-def stages(training):
+def stages(training: Any) -> list[dict[str, Any]]:
     """The records of a training and of those that it began from, the oldest first."""
     records = []
     while isinstance(training, dict) and training:
@@ -50,7 +54,7 @@ def stages(training):
     return records[::-1]
 
 
-def stage_row(record):
+def stage_row(record: dict[str, Any]) -> list[str]:
     """Texts of a record in the order of STAGE."""
     row = []
     for key, form in STAGE.values():
@@ -62,7 +66,7 @@ def stage_row(record):
     return row
 
 
-def training_lines(training):
+def training_lines(training: Any) -> list[str]:
     """What a person wants to know of a checkpoint's training: a table of its stages, then the other single values of the last one."""
     if not training:
         return ["training   not recorded"]
@@ -74,34 +78,34 @@ def training_lines(training):
             *(f"  {shown(key, 40)} = {shown(value)}" for key, value in rest[:MOST_LINES])]
 
 
-def encoder_values(op):
+def encoder_values(op: Any) -> dict[str, Any]:
     """{"name": ..., its parameters} of a network's input."""
     match op.kind:
         case "thermometer":
             return {"name": op.encoder, "levels": op.levels}
         case "binarize":
             return {"name": op.kind, "threshold": op.threshold}
-        case "bits8":
+        case _:
             return {"name": op.kind, "table": list(op.table)}
 
 
-def encoder_text(op):
+def encoder_text(op: Any) -> str:
     match op.kind:
         case "thermometer":
             return f"{op.encoder}, {op.levels} levels"
         case "binarize":
             return f"binarize, +1 from grey {op.threshold} on"
-        case "bits8":
+        case _:
             return "bits8, bytes as they are" if op.table == type(op).table else "bits8, bytes through a table"
 
 
-def first(classes, most=20):
+def first(classes: Sequence[str], most: int = 20) -> str:
     """Names of classes as text; of many, those that a reader looks at."""
     rest = len(classes) - most
     return ", ".join(classes[:most]) + (f" and {rest} more; --json has all" if rest > 0 else "")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     name = args.file or args.model
     if not name or (args.file and args.model):
         raise UsageError("expected one checkpoint: FILE, or --model NAME.pt")

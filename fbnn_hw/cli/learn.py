@@ -2,9 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..errors import FbnnError, InputError, UsageError
 from . import _board, _common
+from ._common import Args, Output, Parser
 
 GROUP = "learn"
 SUMMARY = "teach a board a class from images, new or known; keep, restore or reset what it knows"
@@ -14,7 +16,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     from ..board.lesson import ENOUGH, MOST
     from ..design.review import REVIEW
 
@@ -24,7 +26,7 @@ def arguments(parser):
     parser.add_argument("--label", metavar="NAME", help="the class: one known, or a new one")
     parser.add_argument("--review", metavar="DATA", help=f"before the first lesson, {REVIEW} images of each of the model's classes from "
                         "this data set are stored for replay, or it would forget them; none: nothing (default: fixture, if it has them)")
-    parser.add_argument("--data-dir", metavar="DIR", help="where that data set lies (default: $FBNN_DATA, then the user's cache)")
+    _common.add_data_dir(parser, "that")
     parser.add_argument("--passes", type=_common.count, metavar="N",
                         help=f"times that the images are shown (default: until {ENOUGH:.0%}% of them are right, at most {MOST})")
     parser.add_argument("--rehearse", type=_common.count, metavar="N",
@@ -40,7 +42,7 @@ def arguments(parser):
     _board.arguments(parser, "the board", learns=True)
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int | None:
     _check(args)
     design = _board.design(args, learns=True)
     if design and design.config.learning is None:
@@ -59,7 +61,7 @@ def run(args, out):
             raise InputError(f"{board.client.name}: this design does not learn; expected one made with fbnn-hw generate --learn")
         if args.files and lessons is None:
             lessons = _board.lessons(args, board.identity.size)
-        answer = {}
+        answer: dict[str, Any] = {}
         try:
             _work(args, out, board, lessons or [], answer)
         except BaseException as error:

@@ -1,6 +1,7 @@
 """`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
 
 from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..checkpoints import resolve
@@ -8,7 +9,21 @@ from ..errors import UsageError
 from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS, Scenario
 from . import _common
-from .train import add_images, add_recipe, add_teacher, device, epoch_line, paths, recipe, refuse_idle, summary, trained, write_result
+from ._common import Args, Output, Parser
+from .train import (
+    add_images,
+    add_recipe,
+    add_state,
+    add_teacher,
+    device,
+    epoch_line,
+    paths,
+    recipe,
+    refuse_idle,
+    summary,
+    trained,
+    write_result,
+)
 
 GROUP = "research"
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
@@ -29,7 +44,7 @@ class _Folders(_common.DataNames):
     more = "a folder with a subfolder of pictures for each class; data sets come with --scenario"
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("--model", required=True, choices=NAMES, metavar="NAME",
                         help=f"architecture: {', '.join(NAMES)}; fpnn: floating-point baselines of 3mb or another, "
                         "b with as many bits, p with as many weights; airbench: a float network to teach; all without a checkpoint")
@@ -37,7 +52,7 @@ def arguments(parser):
     parser.add_argument("--data", choices=_Folders(), metavar="FOLDER",
                         help="in place of a scenario: all classes of a folder with a subfolder of pictures for each class")
     _common.add_fit(parser, size=True)
-    parser.add_argument("--data-dir", metavar="DIR", help="where the data set lies (default: $FBNN_DATA, then the user's cache)")
+    _common.add_data_dir(parser)
     add_images(parser)
     parser.add_argument("--all-classes", action="store_true", help="offline training on all classes of the scenario instead")
     parser.add_argument("--encoder", choices=("tycc", "trgb", "grey"), default="tycc", help="thermometer code of the input (default: tycc)")
@@ -54,9 +69,7 @@ def arguments(parser):
                        help="feature regularisation as the paper's text means it, or as its equation is printed (default: intended)")
     terms.add_argument("--unlabeled", action="store_true", help="the last two terms on the unlabelled images of the data set (stl10)")
     parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-SCENARIO.pt)")
-    parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
-    parser.add_argument("--resume", action="store_true", help="go on from the state")
-    parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
+    add_state(parser, "training state, to go on from (default: beside the checkpoint, .state)")
     add_teacher(parser)
     add_recipe(parser)
 
@@ -75,7 +88,7 @@ def _scenario(args):
     return Scenario(f"{args.scenario}/", args.data, args.data, 0, 0, 0)  # no name of the table's
 
 
-def refuse(args, scenario):
+def refuse(args: Args, scenario: Scenario) -> None:
     """Raises UsageError at a flag that means nothing for this scenario, model or loss."""
     if args.unlabeled and not scenario.unlabeled:
         raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
@@ -89,7 +102,7 @@ def refuse(args, scenario):
         raise UsageError("--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta")
 
 
-def labelled(args, out, name, scenario):
+def labelled(args: Args, out: Output, name: str, scenario: Scenario) -> tuple[Any, Any]:
     """(train, test) `Images` of the data set `name`: of the scenario's first classes, or of all with --all-classes.  test: None where a
     folder has no such pictures."""
     from ..data import datasets
@@ -100,14 +113,14 @@ def labelled(args, out, name, scenario):
         train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
     if scenario.base and not args.all_classes:
         classes = [train.classes[c] for c in scenario.class_order(args.seed)[:scenario.base]]
-        train, test = train.select(classes), test.select(classes)
+        train, test = train.select(classes), test and test.select(classes)
     if args.images:
         train = train.thinned(args.images)
     train.whole()
     return train, test
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int:
     config, scenario = recipe(args), _scenario(args)
     config.verify()
     refuse_idle(args)
@@ -146,9 +159,7 @@ def run(args, out):
         meta["init"] = origin.describe()
         if origin.note:
             out.note(origin.note)
-        source = origin.sha256
-    else:
-        source = origin and files.sha256_of(origin.with_suffix(".state"))
+    source = origin.sha256 if isinstance(origin, start.Start) else origin and files.sha256_of(origin.with_suffix(".state"))
 
     def write(score=None):
         if not floating:
@@ -177,3 +188,4 @@ def run(args, out):
     out.text(*summary(training), f"written: {', '.join(map(str, written))}; state: {state_path}")
     out.result({"training": training, "history": trainer.history, "checkpoint": None if floating else checkpoint_path,
                 "result": result_path, "state": state_path})
+    return 0

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from .. import files
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "check"
 SUMMARY = "write one HTML page about a generated design: layers, roofline, memory, and what its builds gave"
@@ -13,12 +14,12 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_design(parser, "what `fbnn-hw generate` wrote; builds for boards in it are reported too")
     parser.add_argument("--out", metavar="FILE", help="the page (default: DIR/report.html)")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     from ..design import facts
 
     folder = _common.design(args, out)

@@ -2,8 +2,10 @@
 
 import re
 import shlex
+from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..checkpoints import resolve
@@ -14,7 +16,8 @@ from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
 from ..train.sweep import finished, path_in, result_path, under_way
 from . import _common, sweep
-from ._paper import EXHIBITS
+from ._common import Args, Output, Parser
+from ._paper import EXHIBITS, Exhibit, Row
 from .pretrain import NAMES
 
 GROUP = "research"
@@ -26,7 +29,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a table or figure; see --list")
     parser.add_argument("--list", action="store_true", help="name every table and figure")
     parser.add_argument("--results", default="results", metavar="DIR", help="where result files lie and are written (default: results)")
@@ -47,11 +50,11 @@ def arguments(parser):
     runs.add_argument("--data-dir", metavar="DIR", help="where the data set lies")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int:
     if args.list:
         out.text(*_common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
         out.result({"exhibits": {e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()}})
-        return
+        return 0
     if args.name not in EXHIBITS:
         raise UsageError(f"{args.name or 'no name'}: no such table or figure, expected one of {', '.join(EXHIBITS)}")
     if args.run + args.dry_run + bool(args.submit) > 1:
@@ -64,7 +67,7 @@ def run(args, out):
         rows = structure(exhibit.structure) if exhibit.structure else []
         out.text(*(_common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
         out.result({"name": exhibit.name, "note": exhibit.note, "layers": rows})
-        return
+        return 0
     scenario = args.scenario or exhibit.scenario
     if scenario != exhibit.scenario:
         out.text(f"{scenario} stands in for {exhibit.scenario}: the paper's values are of another data set")
@@ -83,7 +86,7 @@ def run(args, out):
         lines = [shlex.join(["fbnn-hw", *command(args, exhibit, row, seed)]) for row, seed in todo]
         out.text(*lines)
         out.result({"name": exhibit.name, "commands": lines})
-        return
+        return 0
     if (args.run or args.submit) and todo:
         code = execute(args, exhibit, todo, out)
         if code:
@@ -113,9 +116,10 @@ def run(args, out):
         written = report.draw(exhibit, drawn, files.make_folder(args.plot), scenario == exhibit.scenario, SCENARIOS[scenario].classes)
         out.text(f"written: {', '.join(map(str, written))}")
     out.result({"name": exhibit.name, "scenario": scenario, "rows": compared, "plots": written})
+    return 0
 
 
-def refuse(args, exhibit):
+def refuse(args: Args, exhibit: Exhibit) -> None:
     """UsageError for flags that the exhibit cannot follow, before anything is printed or run."""
     if args.plot and not exhibit.plot:
         raise UsageError(f"--plot: {exhibit.name} is not a plot, expected one of {', '.join(e.name for e in EXHIBITS.values() if e.plot)}")
@@ -140,7 +144,7 @@ def refuse(args, exhibit):
                 command(args, exhibit, row, args.seeds[0])
 
 
-def one_network(args, exhibit, results):
+def one_network(args: Args, exhibit: Exhibit, results: list[dict]) -> None:
     """Raises UsageError where no mean can be taken over the results of a row.
 
     Such are runs that start from {fe} and have several first checkpoints, and pre-trainings of {model} that are of several models.
@@ -151,7 +155,7 @@ def one_network(args, exhibit, results):
             raise UsageError(f"{args.results}: has {row.label} of {len(models)} models, {', '.join(sorted(models))}; expected --model with "
                              f"one of them")
     own = {row.label for row in exhibit.rows if "{fe}" in row.flags}
-    sources = {}
+    sources: dict[str | None, str] = {}
     for r in results:
         if r["kind"] == "cil" and any(row.label in own and matches(row, r, None, args.flags) for row in exhibit.rows):
             sources.setdefault(r["init"].get("sha256"), r["init"]["source"].split(" (")[0])
@@ -161,10 +165,10 @@ def one_network(args, exhibit, results):
                          f"them")
 
 
-def near(exhibit, results):
+def near(exhibit: Exhibit, results: list[dict]) -> Iterator[str]:
     """Lines that say which results of the exhibit's settings are there, where none is one of its runs."""
     settings = {parsed(row).setting for row in exhibit.rows if row.verb == "cil"}
-    kinds = {}
+    kinds: dict[tuple, int] = {}
     for r in results:
         if r["kind"] == "cil" and r["config"]["setting"] in settings and r["config"]["strategy"] == "replay":
             key = r["config"]["setting"], r["config"]["replay"], f"{r['config']['buffer_mb']:g} Mb"
@@ -174,7 +178,7 @@ def near(exhibit, results):
         yield f"there are other runs of its setting: {listed}"
 
 
-def structure(name):
+def structure(name: str) -> list[tuple]:
     """Rows of a model's layers, at 100 classes, or 50 with res3mb."""
     from ..ir.models import build
 
@@ -184,7 +188,7 @@ def structure(name):
     return [*rows, ("total", "", "", topology.weight_bits(), 0)]
 
 
-def parsed(row, flags=""):
+def parsed(row: Row, flags: str = "") -> Args:
     """The row's flags, and more of them as text, as its verb reads them."""
     return _parsed(row.verb, f"{row.flags.format(**ANY)} {flags}")
 
@@ -201,7 +205,8 @@ MODEL = "3mb"
 ANY = dict(fe="fe.pt", model=MODEL, folder=".", seed=0)
 
 
-def matches(row, result, seed=None, flags="", origin=None, model=None):
+def matches(row: Row, result: dict[str, Any], seed: int | None = None, flags: str = "", origin: str | None = None,
+            model: str | None = None) -> bool:
     """Whether a result belongs to the run of a row.  The recipe may differ; --images must be as in `flags`.
 
     seed: of the result, unless None.  origin: SHA-256 of its first checkpoint, unless None.  model: of a pre-training whose row names
@@ -228,7 +233,7 @@ def matches(row, result, seed=None, flags="", origin=None, model=None):
             and all(training[k] == getattr(expected, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
 
 
-def command(args, exhibit, row, seed):
+def command(args: Args, exhibit: Exhibit, row: Row, seed: int) -> list[str]:
     """argv of a row's run."""
     if "{fe}" in row.flags and not args.init:
         raise UsageError(f"{exhibit.name}: its runs start from a pre-trained network, expected --init FE.pt from fbnn-hw pretrain")
@@ -241,7 +246,7 @@ def command(args, exhibit, row, seed):
     return [row.verb, "--scenario", scenario, *flags, "--seed", str(seed), *target, *more]
 
 
-def execute(args, exhibit, todo, out):
+def execute(args: Args, exhibit: Exhibit, todo: list[tuple[Row, int]], out: Output) -> int:
     """Run the rows, pre-trainings first; returns an exit code."""
     runs = [command(args, exhibit, row, seed) for row, seed in todo]
     for argv in runs:
@@ -252,8 +257,8 @@ def execute(args, exhibit, todo, out):
     for verb in ("pretrain", "cil"):
         commands = [argv for argv in runs if argv[0] == verb]
         active = under_way(Path(args.results), commands)
-        for path, state in sorted(active.items()):
-            out.note(f"{path}: {state}; left alone")
+        for name, state in sorted(active.items()):
+            out.note(f"{name}: {state}; left alone")
         commands = [argv for argv in commands if str(result_path(argv)) not in active]
         code = sweep.execute(args, commands, out, f"{verb} runs") if commands else 0
         handed = handed or bool(commands)
@@ -272,7 +277,7 @@ OWN = [f"--{name}" for name in ("scenario", "seed", "out", "init", "model", *swe
 HEX = re.compile("sha256:([0-9a-f]{8,64})")
 
 
-def extractor(args):
+def extractor(args: Args) -> tuple[str | None, Path | None]:
     """Return (SHA-256 of --init or its first digits, path of its file); None for what is not there.
 
     Raises InputError where there is no such file, because the results of any other file would then count.

@@ -10,6 +10,7 @@ from .. import __version__, files
 from ..board import selftest
 from ..errors import MismatchError, UsageError
 from . import _board, _common
+from ._common import Args, Output, Parser
 
 GROUP = "board"
 SUMMARY = "test a board against the reference: logits, cycles, link, a lesson, its snapshot"
@@ -20,7 +21,7 @@ EXAMPLES = (
 )
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("--images", type=_common.count, default=selftest.IMAGES, metavar="N",
                         help=f"test images to classify (default: {selftest.IMAGES}, all that are shipped)")
     parser.add_argument("--power", type=float, metavar="MW", help="what the board drew while it classified, as you measured it; recorded")
@@ -42,7 +43,7 @@ def _outputs(name, design):
     return paths
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     if not (args.port or args.board):
         raise UsageError("missing --port or --board; see fbnn-hw selftest --help")
     if args.power is not None and not 0 < args.power < 1e6:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import MismatchError, UsageError
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "check"
 SUMMARY = "simulate a generated accelerator and compare every layer of every image with the reference"
@@ -18,7 +19,7 @@ EXAMPLES = (
 NAMES_SHOWN = 16
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     _common.add_design(parser, "what `fbnn-hw generate` wrote")
     parser.add_argument("--images", default="2", metavar="N|FILE",
                         help="the first N shipped test images, or a PNG, JPEG or .npy file (default: 2)")
@@ -34,9 +35,10 @@ def arguments(parser):
                         "with a waveform; in a checkout of the project")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     if args.component is not None:
-        return _component(args, out)
+        _component(args, out)
+        return
 
     design = _common.open_design(args, out)
     images = _images(args, design.config.size)

@@ -10,6 +10,7 @@ from pathlib import Path
 from .. import files
 from ..errors import ToolError, UsageError
 from . import _board, _common
+from ._common import Args, Output, Parser
 
 GROUP = "learn"
 SUMMARY = "teach a board, or its gates in a browser, on a page: as one HTML file, or served on this machine"
@@ -22,7 +23,7 @@ VIRTUAL_PATIENCE = 150
 """Times the usual waits that a page grants the virtual board."""
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR",
                         help="what `fbnn-hw generate --learn` wrote (default: the youngest folder in rtl_out that learns)")
     parser.add_argument("--page", metavar="FILE", help="write the page, gates included, into one file")
@@ -35,7 +36,7 @@ def arguments(parser):
     board.add_argument("--no-browser", action="store_true", help="do not open the page; a browser opens where output goes to a terminal")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> None:
     from ..design import Design, newest
     from ..studio import page
 

@@ -2,12 +2,15 @@
 
 import argparse
 import shlex
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..errors import UsageError
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "research"
 SUMMARY = "run train, pretrain or cil over a grid of flags and seeds, and print mean and deviation"
@@ -25,7 +28,7 @@ INDIFFERENT = ("out", "resume", "threads", "device", "data_dir", "json", "verbos
 VERBS = {"train": ".pt", "pretrain": ".pt", "cil": ".json"}
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="where the results lie and are written")
     parser.add_argument("command", nargs="+", metavar="-- VERB FLAGS", help=f"the command line, {', '.join(VERBS)}, without --out")
     parser.add_argument("--over", nargs="+", action="append", required=True, metavar="FLAG VALUE",
@@ -35,7 +38,7 @@ def arguments(parser):
     add_runs(parser)
 
 
-def add_runs(parser):
+def add_runs(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--jobs", type=_common.count, default=1, metavar="N", help="processes at a time (default: 1)")
     parser.add_argument("--submit", choices=("slurm", "local"), help="hand the runs to a cluster as one job array; local: submitit's "
                         "processes here, which stay after this command")
@@ -47,7 +50,7 @@ def add_runs(parser):
                         "slurm_array_parallelism=4,cpus_per_task=2")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int | None:
     from ..train import sweep
 
     if not args.folder:  # a shell makes it of an unset variable
@@ -97,16 +100,17 @@ def run(args, out):
     return code
 
 
-def verify_submit(args):
+def verify_submit(args: Args) -> None:
     """Raises UsageError for a flag of --submit without it."""
     for flag in ("partition", "time", "logs", "submit_options"):
         if getattr(args, flag) and not args.submit:
             raise UsageError(f"--{flag.replace('_', '-')}: is for jobs of a cluster, expected --submit slurm with it")
 
 
-def checked(verb, fixed, over):
+def checked(verb: str, fixed: list[str], over: list[list[str]]) -> list[tuple[str, list[str]]]:
     """[(flag, values)] of --over; raises UsageError for a flag that the verb lacks, that is given twice or has no values."""
-    grid, fixed_flags = [], _common.flags(fixed)
+    grid: list[tuple[str, list[str]]] = []
+    fixed_flags = _common.flags(fixed)
     for flag, *values in over:
         action = _action(verb, flag)
         if flag in ("out", *OWN) or action is None:
@@ -124,7 +128,7 @@ def checked(verb, fixed, over):
     return grid
 
 
-def check_same(result, argv, run_args):
+def check_same(result: dict[str, Any], argv: list[str], run_args: Args) -> None:
     """Raises UsageError where the result that is there is one of other flags."""
     from ..train import sweep
 
@@ -144,12 +148,12 @@ def check_same(result, argv, run_args):
                          "another folder")
 
 
-def check_origins(results):
+def check_origins(results: list[tuple]) -> None:
     """Raises UsageError where results that differ in their seeds alone began with other weights.
 
     results: [(values, path, result or None)].
     """
-    origins = {}
+    origins: dict[tuple, tuple] = {}
     for values, path, result in results:
         result = result or {}
         init = result.get("init") or (result.get("training") or {}).get("init")
@@ -167,7 +171,7 @@ def _action(verb, flag):
     return next((a for a in parser(verb)._actions if f"--{flag}" in a.option_strings), None)
 
 
-def words(verb, values):
+def words(verb: str, values: dict[str, str]) -> Iterator[str]:
     """{flag: value} as words of a command line."""
     for flag, value in values.items():
         if _action(verb, flag).nargs == 0:
@@ -177,13 +181,13 @@ def words(verb, values):
             yield from [] if value.startswith("-") else [value]
 
 
-def parse(argv):
+def parse(argv: list[str]) -> Args:
     from . import parser
 
     return parser(argv[0]).parse_args(argv[1:])
 
 
-def execute(args, commands, out, title="runs"):
+def execute(args: Args, commands: list[list[str]], out: Output, title: str = "runs") -> int:
     """Run command lines, those with a state from where they were; the first exit code that is not 0, or 0."""
     from ..train import sweep
 

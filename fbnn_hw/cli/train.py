@@ -1,11 +1,12 @@
 """`fbnn-hw train`: a model trained on a data set, as a checkpoint."""
 
-import argparse
 import json
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from os.path import realpath
 from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..errors import InputError, UsageError
@@ -14,6 +15,7 @@ from ..train import config as recipes
 from ..train import sweep
 from ..train.config import TrainConfig
 from . import _common
+from ._common import Args, Output, Parser
 
 GROUP = "make"
 SUMMARY = "train a model on a data set and write a checkpoint"
@@ -29,53 +31,49 @@ NORMING = ("statistics",)
 """Fields of the recipe that mean nothing without batch norm."""
 
 
-def add_recipe(parser, skip=()):
+def add_recipe(parser: Parser, skip: Sequence[str] = ()) -> None:
     """Flags for the fields of `TrainConfig`, --device and --threads."""
     group = parser.add_argument_group("recipe")
+    option: Any
     for option in fields(TrainConfig):
         if option.name in skip:
             continue
-        text, default = option.metadata["help"], option.default
-        if option.type is bool:
+        text, default, own = option.metadata["help"], option.default, option.type
+        if own is bool:
             group.add_argument(recipes.flag(option.name), dest=option.name, action=f"store_{not default}".lower(), help=text)
         elif choices := option.metadata.get("choices"):
             group.add_argument(recipes.flag(option.name), choices=choices, default=default, help=f"{text} (default: {default})")
         else:
-            group.add_argument(recipes.flag(option.name), type=_value(option), default=default, metavar="N" if option.type is int else "X",
+            kind = _common.number(own, option.metadata["legal"], option.metadata["expected"])
+            group.add_argument(recipes.flag(option.name), type=kind, default=default, metavar="N" if own is int else "X",
                                help=f"{text} (default: {default})")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one (default: auto)")
     _common.add_threads(parser)
 
 
-def _value(option):
-    """The type of a flag for argparse: its text as a legal value of the field."""
-    def read(text):
-        try:
-            value = option.type(text)
-            if option.metadata["legal"](value):
-                return value
-        except ValueError:
-            pass
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected {option.metadata['expected']}")
-
-    return read
-
-
-def add_teacher(parser):
+def add_teacher(parser: Parser) -> None:
     parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too: airbench.state, "
                         "which ships and knows CIFAR-10, or one of fbnn-hw pretrain --model airbench --all-classes")
 
 
-def add_images(parser):
+def add_state(parser: Parser, text: str) -> None:
+    """The flags of a run that goes on where it was interrupted.  text: help of --state."""
+    parser.add_argument("--state", metavar="FILE", help=text)
+    parser.add_argument("--resume", action="store_true", help="go on from the state")
+    parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
+
+
+def add_images(parser: Parser) -> None:
     parser.add_argument("--images", type=_common.count, metavar="N", help="train on N images of each class alone, spread evenly over "
                         "the file (default: all); the test set stays whole")
 
 
-def recipe(args):
-    return TrainConfig(**{field.name: getattr(args, field.name, field.default) for field in fields(TrainConfig)})
+def recipe(args: Args) -> TrainConfig:
+    values: dict[str, Any] = {field.name: getattr(args, field.name, field.default) for field in fields(TrainConfig)}
+    return TrainConfig(**values)
 
 
-def device(args, config, out):
+def device(args: Args, config: TrainConfig, out: Output) -> Any:
     """The `torch.device` of --device, with the threads of --threads; a note where --precision bfloat16 would slow a CPU down."""
     from ..train import pretrain, record
 
@@ -90,7 +88,7 @@ class Architectures(list):
     more = "--init FILE to go on from a checkpoint; fbnn_hw.export makes one of a module of PyTorch"
 
 
-def arguments(parser):
+def arguments(parser: Parser) -> None:
     parser.add_argument("--model", required=True, choices=Architectures(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
     _common.add_data(parser, required=True)
     _common.add_fit(parser, size=True)
@@ -100,13 +98,11 @@ def arguments(parser):
     add_teacher(parser)
     parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch, with the folders on the way to it "
                         "(default: MODEL-DATA.pt)")
-    parser.add_argument("--state", metavar="FILE", help="training state, to go on from (default: beside the checkpoint, .state)")
-    parser.add_argument("--resume", action="store_true", help="go on from the state")
-    parser.add_argument("--restart", action="store_true", help="start again though there is a state, and replace it")
+    add_state(parser, "training state, to go on from (default: beside the checkpoint, .state)")
     add_recipe(parser)
 
 
-def paths(args):
+def paths(args: Args) -> tuple[Path, Path, Path]:
     """(checkpoint, state, result) of the run; raises UsageError where a state is in the way or missing."""
     out = Path(args.out or f"{args.model}-{_common.data_name(args)}.pt")
     _common.named("--out", out, ".pt")
@@ -114,7 +110,7 @@ def paths(args):
     return out, state_beside(args, out, result), result
 
 
-def state_beside(args, out, *more):
+def state_beside(args: Args, out: Path, *more: Path) -> Path:
     """Return the path of the state of a run that writes the files `out` and `more`, and hold its lock from now on.
 
     Raises UsageError where a file is in the way or cannot be written, InputError where another process
@@ -140,7 +136,7 @@ def state_beside(args, out, *more):
     return state
 
 
-def refuse_idle(args):
+def refuse_idle(args: Args) -> None:
     """Raises UsageError at a flag that means nothing beside the others."""
     for names, missing, lacking in ((TEACHING, not args.teacher, "there is no teacher, expected --teacher with it"),
                                     (NORMING, args.norm != "bn", "there is no batch norm, expected --norm bn with it")):
@@ -148,7 +144,7 @@ def refuse_idle(args):
             raise UsageError(f"{recipes.flag(idle[0])}: {lacking}")
 
 
-def run(args, out):
+def run(args: Args, out: Output) -> int:
     config = recipe(args)
     config.verify()
     refuse_idle(args)
@@ -178,7 +174,7 @@ def run(args, out):
     processor = device(args, config, out)
     torch.manual_seed(config.seed)
     topology = build(args.model, train.classes, size=train.images.shape[-1])
-    options = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
+    options: dict[str, Any] = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
     meta = {"command": _common.command_line(args), "data": _common.kept(args.data), "images_per_class": args.images}
     if args.init:
         origin = start.read(resolve(args.init, "--init"))
@@ -221,14 +217,15 @@ def run(args, out):
     write_result(result_path, result)
     out.text(*summary(network.training), f"written: {checkpoint_path}, {result_path}; state: {state_path}")
     out.result({**result, "checkpoint": checkpoint_path, "result": result_path, "state": state_path})
+    return 0
 
 
-def again(args):
+def again(args: Args) -> str:
     """The command line that goes on from the state of the one given."""
     return shlex.join(["fbnn-hw", *(word for word in args.argv if word not in ("--resume", "--restart")), "--resume"])
 
 
-def trained(trainer, args, out):
+def trained(trainer: Any, args: Args, out: Output) -> bool:
     """Train to the end, from the state with --resume; return False where the user stopped it and was told how to go on."""
     from ..train.offline import Interrupted
 
@@ -251,18 +248,18 @@ def trained(trainer, args, out):
     return True
 
 
-def epoch_line(epoch, epochs, note):
+def epoch_line(epoch: dict[str, Any], epochs: int, note: str) -> str:
     """Return the line that reports a finished epoch."""
     return f"epoch {epoch['epoch']}/{epochs}: {scores(epoch)}{note}, {epoch['seconds']:.1f} s"
 
 
-def scores(epoch):
+def scores(epoch: dict[str, Any]) -> str:
     """Loss and accuracies of an epoch as text."""
     validation = "" if epoch["validation_accuracy"] is None else f", validation {epoch['validation_accuracy']:.2%}"
     return f"loss {epoch['train_loss']:.4f}, training {epoch['train_accuracy']:.2%}{validation}"
 
 
-def summary(training):
+def summary(training: dict[str, Any]) -> Iterator[str]:
     """Lines on a finished training."""
     validation = training["validation_accuracy"]
     yield f"best epoch {training['best_epoch']} of {training['epochs']}" + ("" if validation is None else f", validation {validation:.2%}")
@@ -270,6 +267,6 @@ def summary(training):
         yield f"test accuracy {training['test_accuracy']:.2%} on {training['test_images']} images"
 
 
-def write_result(path, values):
+def write_result(path: Path, values: dict[str, Any]) -> None:
     """JSON, whole or not at all."""
     files.write(path, (json.dumps(_common.plain(values), indent=1, allow_nan=False) + "\n").encode())

@@ -10,13 +10,13 @@ pixel is decoded.
 import io
 import math
 import os
-import stat
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 
+from .. import files
 from ..errors import InputError, show
 from .zips import reason
 
@@ -53,16 +53,7 @@ def read(path, size, resize=False, crop=False):
     if str(path) == STANDARD_INPUT:
         return _from_pipe(size, resize, crop)
     path = Path(path)
-    try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):  # to open a pipe may wait for ever, to read a device may never end
-            kind = "directory" if stat.S_ISDIR(mode) else "pipe" if stat.S_ISFIFO(mode) else "device"
-            raise InputError(f"{path}: is a {kind}, expected an image file")
-        with open(path, "rb") as file:
-            head, length = file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size
-    except OSError as error:
-        reason = "not found" if isinstance(error, FileNotFoundError) else error.strerror
-        raise InputError(f"{path}: {reason}, expected an image file") from None
+    head, length = files.beginning(path, HEAD_BYTES, "an image file")
     if not head:
         raise InputError(f"{path}: is empty, expected a {NAMES} file")
     if length > MAX_BYTES:
@@ -202,8 +193,7 @@ def _npy_pixels(path, file, size):
     count, length = math.prod(shape), file.seek(0, os.SEEK_END) - start
     file.seek(start)
     if count != length:
-        raise InputError(f"{path}: damaged ({length:,} bytes of pixels, {show(count)} by its header), "
-                         "expected a whole .npy file of uint8")
+        raise InputError(f"{path}: damaged ({length:,} bytes of pixels, {show(count)} by its header), expected a whole .npy file of uint8")
     return shape, "F" if column_major else "C", np.frombuffer(file.read(), np.uint8)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 from contextlib import contextmanager
 
+from .. import files
 from ..errors import InputError, show
 from ..targets import TARGETS
 from ..targets.boards import boards
@@ -73,10 +74,8 @@ def _build(folder):
 
 def _text(path, verb):
     try:
-        if not path.is_file() or path.stat().st_size > LARGEST:
-            raise OSError
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return files.read(path, LARGEST, "").decode()
+    except (InputError, UnicodeDecodeError):
         raise InputError(f"{path}: not found or not text, expected what `fbnn-hw {verb}` wrote") from None
 
 

@@ -6,6 +6,7 @@ No torch: PyTorch modules are traced by `fbnn_hw.nn.trace`, which shares `fold` 
 import re
 from pathlib import Path
 
+from .. import files
 from ..errors import InputError, UsageError
 from ..ir import checkpoint, filetypes
 from . import finn
@@ -43,6 +44,5 @@ def read(path: str | Path, classes: tuple[str, ...] | None = None, low: float | 
 
 def _is_onnx(path):
     """Whether the file says so itself, or else by its name."""
-    with open(path, "rb") as file:
-        head = file.read(checkpoint.HEAD_BYTES)
+    head, _ = files.beginning(path, checkpoint.HEAD_BYTES, SOURCES)
     return filetypes.is_onnx(head) or path.suffix.lower() == ".onnx" and not (head.startswith(b"PK") or filetypes.by_beginning(head))

@@ -209,8 +209,7 @@ class Builder:
         if key in self.inputs:
             return self.inputs[key]
         if any(isinstance(layer, ops.Input) for layer in self.layers):
-            raise InputError(f"{where}: reads the picture in a second way, expected one encoder, or one scale of the bytes, for all "
-                             "layers")
+            raise InputError(f"{where}: reads the picture in a second way, expected one encoder, or one scale of the bytes, for all layers")
         self._emit(op)
         self.inputs[key] = Bits(op.name, shape, np.ones(shape[0]), np.zeros(shape[0]), ops.BYTE if op.kind == "bits8" else 1)
         return self.inputs[key]

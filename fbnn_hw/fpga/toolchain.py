@@ -20,6 +20,8 @@ FLASH_CLOCK = "flash_clk"
 """Net of the clock of a flash at twice the clock of the design, as `pads.Pads` names it."""
 PLACED, DELAYED = "placed.json", "delays.sdf"
 """Files of nextpnr: the routed design and the delays of its wires."""
+
+
 @dataclass(frozen=True)
 class Flow:
     """The tools that build for a part.

@@ -6,7 +6,6 @@ NAME/data/KEY, that memory.  `_Machine` executes the few pickle operations such 
 
 import io
 import math
-import os
 import pickletools
 import sys
 import zipfile
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import files
 from ..errors import InputError, show
 from . import plain
 from .filetypes import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
@@ -52,20 +52,14 @@ def from_plain(values: Any, where: object) -> Network:
 
 def read(path: str | Path) -> Network:
     """Checkpoint file -> `Network`.  Raises InputError for any other file, with its name and the reason."""
-    if Path(path).is_fifo():  # to open one may wait for ever
-        raise InputError(f"{path}: is a pipe, expected a checkpoint file")
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            data = file.read(MAX_BYTES + 1 if size <= MAX_BYTES else HEAD_BYTES)
-    except FileNotFoundError:
-        raise InputError(f"{path}: not found, expected a checkpoint") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: {by_folder(Path(path)) or 'is a directory, expected a checkpoint file'}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}), expected a checkpoint") from None
+        if kind := files.kind_if_not_file(Path(path)):
+            raise InputError(f"{path}: {by_folder(Path(path)) or f'is a {kind}, expected a checkpoint file'}")
+        data, size = files.beginning(path, MAX_BYTES + 1, "a checkpoint")
+    except ValueError as error:  # a name that no system allows
+        raise InputError(f"{path}: cannot be read ({error}), expected a checkpoint") from None
     if size > MAX_BYTES:
-        raise InputError(f"{path}: {by_beginning(data) or _too_large(data, size)}")
+        raise InputError(f"{path}: {by_beginning(data[:HEAD_BYTES]) or _too_large(data[:HEAD_BYTES], size)}")
     return replace(parse(data, path), source=Path(path))
 
 
@@ -120,6 +114,7 @@ def _unzip(data):
         if len(roots) != 1:
             raise InputError(f"found {len(roots)} entries NAME/data.pkl in the zip archive, expected 1")
         root, = roots
+
         def load(name):
             return archive.read(entries[root + name])
 
@@ -231,8 +226,7 @@ class _Machine:
         elif code == "GLOBAL":
             name = argument.replace(" ", ".")
             if name not in (self.TENSOR, self.ORDERED) and name.removeprefix("torch.") not in STORAGES:
-                raise InputError(f"data.pkl names {show(name)}, expected plain values and tensors alone; nothing was executed"
-                                 f"{_door(name)}")
+                raise InputError(f"data.pkl names {show(name)}, expected plain values and tensors alone; nothing was executed{_door(name)}")
             stack.append(_Name(name))
         elif code == "BINPERSID":
             stack.append(self.storage(stack.pop()))

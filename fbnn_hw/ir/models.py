@@ -69,13 +69,15 @@ def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidde
         add(op.Concat, name="lgap", inputs=("gap", "depthwise"))
     else:
         add({"depthwise": op.Depthwise, "flatten": op.Flatten}[pooling], name=pooling)
-    add(op.Dense, latent, name=LATENT)
-    add(op.Duplicate, name="latent_twice")
-    add(op.Dense, hidden, name="hidden", groups=2)
-    add(op.Concat, name="skip", inputs=(LATENT, "hidden"))
-    add(op.Duplicate, name="skip_twice")
-    add(op.Dense, len(classes), name="logits", logits=True)
-    return Topology(name, tuple(layers), tuple(classes))
+    return _classified(name, layers, classes, latent, hidden)
+
+
+def _classified(name, layers, classes, latent, hidden):
+    """The topology of layers that end in a vector, with the paper's classifier after them: a dense latent, then DenseSkip."""
+    classifier = (op.Dense(LATENT, (layers[-1].name,), latent), op.Duplicate("latent_twice", (LATENT,)),
+                  op.Dense("hidden", ("latent_twice",), hidden, 2), op.Concat("skip", (LATENT, "hidden")),
+                  op.Duplicate("skip_twice", ("skip",)), op.Dense("logits", ("skip_twice",), len(classes), logits=True))
+    return Topology(name, (*layers, *classifier), tuple(classes))
 
 
 def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128, stem=64, stages=((128, 5), (256, 5), (512, 4)), groups=8):
@@ -122,13 +124,7 @@ def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128, s
     add(op.Gap, "gap", x)
     add(op.Depthwise, "depthwise", x)
     add(op.Concat, "lgap", ("gap", "depthwise"))
-    add(op.Dense, LATENT, "lgap", latent)
-    add(op.Duplicate, "latent_twice", LATENT)
-    add(op.Dense, "hidden", "latent_twice", hidden, 2)
-    add(op.Concat, "skip", (LATENT, "hidden"))
-    add(op.Duplicate, "skip_twice", "skip")
-    add(op.Dense, "logits", "skip_twice", len(classes), logits=True)
-    return Topology(name, tuple(layers), tuple(classes))
+    return _classified(name, layers, classes, latent, hidden)
 
 
 MODELS = {

@@ -100,7 +100,7 @@ class Topology:
         return any(o.name == name for o in self.ops)
 
     @property
-    def head(self) -> tuple[op.Op, ...]:
+    def head(self) -> tuple[Any, ...]:
         """The ops after the latent, which classify it; none where no op is the latent."""
         names = [layer.name for layer in self.ops]
         return self.ops[names.index(LATENT) + 1:] if LATENT in names else ()

@@ -43,6 +43,12 @@ def _require(condition, op, noun, value, expected):
         raise InputError(f"layer {op.name}: {noun} is {value}, expected {expected}")
 
 
+def _require_groups(op, channels):
+    _require(op.out_channels >= 1, op, "out_channels", op.out_channels, "at least 1")
+    _require(op.groups >= 1 and channels % op.groups == 0 and op.out_channels % op.groups == 0, op, "groups", op.groups,
+             f"a divisor of {channels} inputs and {op.out_channels} outputs")
+
+
 @dataclass(frozen=True)
 class Op:
     name: str
@@ -204,9 +210,7 @@ class Conv(Op):
         channels, height, width = x
         _require(self.kernel in (1, 3, 5), self, "kernel", self.kernel, "1, 3 or 5")
         _require(self.stride in (1, 2), self, "stride", self.stride, "1 or 2")
-        _require(self.out_channels >= 1, self, "out_channels", self.out_channels, "at least 1")
-        _require(self.groups >= 1 and channels % self.groups == 0 and self.out_channels % self.groups == 0, self, "groups",
-                 self.groups, f"a divisor of {channels} inputs and {self.out_channels} outputs")
+        _require_groups(self, channels)
         _require(self.padding == "same" or (type(self.padding) is int and self.padding == 0), self, "padding", show(self.padding),
                  "'same' or 0")
         padding = 2 * self.frame - self.kernel
@@ -293,9 +297,7 @@ class Dense(Op):
     def output_shape(self, x):
         channels, height, width = x
         _require((height, width) == (1, 1), self, "input size", f"{height}x{width}", "1x1")
-        _require(self.out_channels >= 1, self, "out_channels", self.out_channels, "at least 1")
-        _require(self.groups >= 1 and channels % self.groups == 0 and self.out_channels % self.groups == 0, self, "groups",
-                 self.groups, f"a divisor of {channels} inputs and {self.out_channels} outputs")
+        _require_groups(self, channels)
         _require(not (self.logits and self.groups != 1), self, "groups", self.groups, "1 in the layer of the logits")
         return (self.out_channels, 1, 1)
 

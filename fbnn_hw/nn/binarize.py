@@ -42,7 +42,7 @@ class _Weight(torch.autograd.Function):
         return _inside(grad.repeat_interleave(ctx.times, 1) if ctx.times > 1 else grad, proxy, ctx.limit), None, None
 
 
-def signs(x, size=1, dtype=None):
+def signs(x: torch.Tensor, size: float = 1, dtype: torch.dtype | None = None) -> torch.Tensor:
     """size * sign(x) as `dtype` (that of x), without a gradient; a zero of either sign gives +size.
 
     On a CPU a choice by comparison, `torch.where`, takes several times as long.
@@ -182,17 +182,18 @@ def _framed(y, pad, fill):
     return out
 
 
-def weight(proxy, limit=1.0, times=1):
+def weight(proxy: torch.Tensor, limit: float = 1.0, times: int = 1) -> torch.Tensor:
     """sign(proxy) in {-1, +1}, each `times` neighbours of the second dimension added up.  The gradient passes where |proxy| <= limit."""
     return _Weight.apply(proxy, limit, times)
 
 
-def scaled(y, scale):
+def scaled(y: torch.Tensor, scale: float) -> torch.Tensor:
     """y, with `scale` times its gradient."""
     return y.detach() + scale * (y - y.detach())
 
 
-def product(x, proxy, scale, bias=None, stride=1, groups=1, rounded=False):
+def product(x: torch.Tensor, proxy: torch.Tensor, scale: float, bias: torch.Tensor | None = None, stride: int = 1, groups: int = 1,
+            rounded: bool = False) -> torch.Tensor:
     """y = 2 * dot + bias of a convolution without padding, whose weights are `weight(proxy)`.
 
     x (N, C, H, W) in {-1, +1}, proxy (O, C / groups, k, k); bias (O,) = 1 - 2 * threshold, all ones if None.  y has the type of x;
@@ -205,7 +206,7 @@ def product(x, proxy, scale, bias=None, stride=1, groups=1, rounded=False):
     return _Product.apply(x, proxy, bias, scale, stride, groups, rounded)
 
 
-def sign(y, scale=1.0, limit=1.0, pad=0):
+def sign(y: torch.Tensor, scale: float = 1.0, limit: float = 1.0, pad: int = 0) -> torch.Tensor:
     """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, with `pad` pixels of -1 on each side.
 
     The gradient passes where |scale * dot| <= limit, both ends included (paper, eq. `clip_id`).
@@ -213,7 +214,8 @@ def sign(y, scale=1.0, limit=1.0, pad=0):
     return _Sign.apply(y, reach(scale, limit), pad)
 
 
-def norm_sign(y, offset, limit=1.0, pad=0, binary=True):
+def norm_sign(y: torch.Tensor, offset: torch.Tensor, limit: float = 1.0, pad: int = 0,
+              binary: bool = True) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return (sign(u), mean, 1 / sigma) of u = (y - mean) / sigma + offset.
 
     mean and sigma are those of y (N, C, H, W) over the batch and the map.  sign(u) has `pad` pixels of -1 on
@@ -223,6 +225,6 @@ def norm_sign(y, offset, limit=1.0, pad=0, binary=True):
     return _NormSign.apply(y, offset, limit, pad, binary)
 
 
-def reach(scale, limit):
+def reach(scale: float, limit: float) -> int:
     """The largest integer dot product with |scale * dot| <= limit."""
     return math.floor(limit / scale * (1 + 1e-9))  # 1 / (1 / sqrt(49)) must not become 6

@@ -4,7 +4,10 @@
 """
 
 import io
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +15,10 @@ import torch
 from .. import files
 from ..errors import InputError
 from ..ir import checkpoint
+from ..ir.network import Network
 
 
-def save(path, network):
+def save(path: str | Path, network: Network) -> None:
     """Write `network` to `path`, whole or not at all; equal networks give equal bytes with the same torch.
 
     Raises InputError where the network is not legal or the file cannot be written.
@@ -28,7 +32,7 @@ def save(path, network):
     files.write(path, data)
 
 
-def store(path, values):
+def store(path: str | Path, values: dict[str, Any]) -> None:
     """torch.save of `values` to `path`, whole or not at all; raises InputError where the file cannot be written."""
     files.write(path, _packed(values))
 
@@ -39,7 +43,7 @@ def _packed(values):
     return buffer.getbuffer()
 
 
-def state(path, kind, version):
+def state(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """Read the state of a run that `store` wrote, a dict.  No code in the file runs.
 
     Raises InputError where the file is missing or damaged, or where its "format" is not `kind` or its version another.
@@ -59,7 +63,7 @@ ARRAY = "numpy array"
 """Key of a dict that stands for an array: a state holds tensors alone, since reading an array would run code."""
 
 
-def arrays_as_tensors(value):
+def arrays_as_tensors(value: Any) -> Any:
     """A copy of plain values in which each numpy array is a dict of one tensor, at the key ARRAY, and each number of numpy one of Python.
 
     Raises TypeError, with the type's name, for what `state` would not read.
@@ -78,7 +82,7 @@ def arrays_as_tensors(value):
     return value
 
 
-def tensors_as_arrays(value):
+def tensors_as_arrays(value: Any) -> Any:
     """Inverse of `arrays_as_tensors`."""
     if isinstance(value, dict):
         return value[ARRAY].numpy() if value.keys() == {ARRAY} else {key: tensors_as_arrays(inner) for key, inner in value.items()}
@@ -86,7 +90,7 @@ def tensors_as_arrays(value):
 
 
 @contextmanager
-def taking_up(path):
+def taking_up(path: str | Path) -> Iterator[None]:
     """A context manager around the use of what `state` read from `path`.  Errors of damaged values become an InputError."""
     try:
         yield

@@ -4,6 +4,7 @@ Stored as levels, a TYCC pixel is 5 + 4 + 4 = 13 bits, a TRGB pixel 3 * 7 = 21 (
 """
 
 from functools import cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,7 @@ def _integers(values, device):
     return torch.tensor(values, dtype=torch.int32, device=device)
 
 
-def check(images):
+def check(images: torch.Tensor) -> None:
     """Refuse what is no images, uint8 (N, 3, H, W) or grey (N, 1, H, W)."""
     if not isinstance(images, torch.Tensor):
         raise InputError(f"images: found {type(images).__name__}, expected a uint8 tensor (N, 3, S, S); torch.from_numpy makes one")
@@ -30,7 +31,7 @@ def check(images):
         raise InputError(f"images: found shape {tuple(images.shape)}, expected (N, 3, S, S), or grey (N, 1, S, S)")
 
 
-def levels(images, op):
+def levels(images: torch.Tensor, op: Any) -> torch.Tensor:
     """uint8 RGB (N, 3, H, W) -> int32 levels (N, P, H, W) for the input `op`, plane p in 0..op.planes[p] - 1.
 
     Raises InputError for other images.
@@ -45,7 +46,7 @@ def levels(images, op):
     return (x >= op.threshold).to(torch.int32) if op.kind == "binarize" else (x * sizes[:, None, None]) >> 8
 
 
-def first_map(levels, op, pad=0, dtype=torch.float32):
+def first_map(levels: torch.Tensor, op: Any, pad: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Return the output of the input `op` for its levels (N, P, H, W), of `dtype` (N, C, H + 2 pad, W + 2 pad).
 
     The values are {-1, +1}, or -255..255 of `Bits8`.  The `pad` pixels on each side are -1 or -255.
@@ -57,7 +58,7 @@ def first_map(levels, op, pad=0, dtype=torch.float32):
     return y.contiguous(memory_format=torch.channels_last)
 
 
-def thermometer(levels, op, pad=0, dtype=torch.float32):
+def thermometer(levels: torch.Tensor, op: Any, pad: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """`first_map` of a thermometer, channels last in memory.
 
     Channel k of a plane is +1 iff level >= k.  So channel 0 of a plane is +1 in the image and -1 around it.
@@ -71,6 +72,6 @@ def thermometer(levels, op, pad=0, dtype=torch.float32):
     return torch.cat(parts, -1).permute(0, 3, 1, 2)
 
 
-def encode(images, op):
+def encode(images: torch.Tensor, op: Any) -> torch.Tensor:
     """uint8 RGB (N, 3, H, W) -> float32 output (N, C, H, W) of the input `op`."""
     return first_map(levels(images, op), op)

@@ -1,6 +1,8 @@
 """The floating-point baselines of the paper (section `NND`): the same topology with float weights, batch norm and ReLU."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -8,6 +10,7 @@ from torch import nn
 from ..ir.models import vgg
 from ..ir.network import LATENT, Topology
 from .encode import check, encode
+from .layers import moved
 
 BITS_OF_A_FLOAT = 32
 
@@ -21,12 +24,13 @@ class FloatNet(nn.Module):
 
     alpha = 1.0
 
-    def __init__(self, topology, rgb):
+    def __init__(self, topology: Topology, rgb: bool) -> None:
         super().__init__()
         self.topology, self.rgb, self.dtype = topology, rgb, torch.float32
         shapes, self.layers, self.norms = topology.verify(), nn.ModuleDict(), nn.ModuleDict()
         if rgb:
             shapes[topology.ops[0].name] = (3, *shapes[topology.ops[0].name][1:])
+        o: Any
         for o in topology.ops:
             if o.kind not in ("conv", "depthwise", "dense"):
                 continue
@@ -42,7 +46,7 @@ class FloatNet(nn.Module):
                     continue
             self.norms[o.name] = nn.BatchNorm2d(shapes[o.name][0])
 
-    def forward(self, images):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
             return self._forward(images).float()
 
@@ -60,32 +64,24 @@ class FloatNet(nn.Module):
                     y = nn.functional.max_pool2d(x, 2)
                 case "gap":
                     y = x.mean((2, 3), keepdim=True)
-                case "concat":
-                    y = torch.cat([values[i] for i in o.inputs], 1)
-                case "duplicate":
-                    y = x.repeat_interleave(o.times, 1)
-                case "slice":
-                    y = x[:, o.start:o.stop]
-                case "shuffle":
-                    y = x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1, 2)
                 case _:
-                    raise NotImplementedError(o.kind)
+                    y = moved(o, *(values[i] for i in o.inputs))
             values[o.name] = y
         return y.flatten(1)
 
     logits = forward
 
-    def parameters_count(self):
+    def parameters_count(self) -> int:
         """Weights, without the batch norms and the offset of the logits."""
-        return sum(layer.weight.numel() for layer in self.layers.values())
+        return sum(values.numel() for name, values in self.layers.named_parameters() if name.endswith("weight"))
 
 
-def fpnn_p(name, topology):
+def fpnn_p(name: str, topology: Topology) -> FloatNet:
     """Return the float network with as many weights as `topology`, and so 32 times its bits."""
     return FloatNet(Topology(name, topology.ops, topology.classes), rgb=False)
 
 
-def fpnn_b(name, topology, classes):
+def fpnn_b(name: str, topology: Topology, classes: Sequence[str]) -> FloatNet:
     """Return a float network with at most the bits of the binary VGG-like `topology`.
 
     Filters, latent and hidden neurons are scaled down alike.

@@ -9,9 +9,11 @@ import torch.nn.functional as F
 
 from ..ir.network import LATENT
 from . import binarize
+from .layers import moved
+from .network import FBNN
 
 
-def logits(model, latent):
+def logits(model: FBNN, latent: torch.Tensor) -> torch.Tensor:
     """Integer logits (N, classes) of latents (N, D) in {-1, +1}, by the layers of `model` after the latent."""
     values = {LATENT: (latent, 1)}  # (values without copies, number of copies)
     for o in model.topology.head:
@@ -19,11 +21,8 @@ def logits(model, latent):
         match o.kind:
             case "duplicate":
                 y = x, times * o.times
-            case "concat":
-                y = torch.cat([v.repeat_interleave(n, 1) if n > 1 else v for v, n in (values[i] for i in o.inputs)], 1), 1
-            case "slice" | "shuffle":
-                x = x.repeat_interleave(times, 1)
-                y = (x[:, o.start:o.stop] if o.kind == "slice" else x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1)), 1
+            case "concat" | "slice" | "shuffle":
+                y = moved(o, *(v.repeat_interleave(n, 1) if n > 1 else v for v, n in (values[i] for i in o.inputs))), 1
             case "dense":
                 layer = model.layers[o.name]
                 proxy = layer.proxy.flatten(1)

@@ -12,6 +12,7 @@ An argument that no network can have raises UsageError where the layer is made.
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -34,12 +35,27 @@ def _check_counts(layer, **values):
         raise UsageError(f"{name}: groups is {groups}, expected a divisor of {values['inputs']} inputs and {values['outputs']} outputs")
 
 
+def moved(op: Any, *inputs: torch.Tensor) -> torch.Tensor:
+    """The output of an op that only moves or copies the channels of its inputs, (N, channels, ...)."""
+    x = inputs[0]
+    match op.kind:
+        case "concat":
+            return torch.cat(inputs, 1)
+        case "duplicate":
+            return x.repeat_interleave(op.times, 1)
+        case "slice":
+            return x[:, op.start:op.stop]
+        case "shuffle":
+            return x.unflatten(1, (op.groups, -1)).transpose(1, 2).flatten(1, 2)
+    raise NotImplementedError(op.kind)
+
+
 class _Encoder(nn.Module):
     """Images, uint8 RGB (N, 3, S, S) or grey (N, 1, S, S) -> maps, float32 (N, channels, S, S), contiguous, so that `view` flattens them
     and what later layers make of them.  A module `.to(memory_format=torch.channels_last)` trains faster on a CPU, and needs `flatten`.
     `forward` raises InputError for what is no such images, as floats are."""
 
-    def op(self, name, size):
+    def op(self, name: str, size: int) -> ops.Input:
         """The op of the checkpoint for images of `size` pixels a side."""
         raise NotImplementedError
 
@@ -50,7 +66,7 @@ class _Encoder(nn.Module):
         except InputError as error:
             raise UsageError(str(error)) from None
 
-    def forward(self, images):
+    def forward(self, images) -> torch.Tensor:
         check(images)
         return encode(images.expand(-1, 3, -1, -1), self.op("input", images.shape[-1])).contiguous()
 
@@ -68,16 +84,16 @@ class Thermometer(_Encoder):
         2, 4, 8, 16, 32 or 64 with "tycc", 2 to 128 with the others.
     """
 
-    def __init__(self, encoder="tycc", levels=16):
+    def __init__(self, encoder: str = "tycc", levels: int = 16) -> None:
         super().__init__()
         self.encoder, self.levels = encoder, levels
         self._check()
 
-    def op(self, name, size):
+    def op(self, name: str, size: int) -> ops.Thermometer:
         return ops.Thermometer(name, (), self.encoder, size, self.levels)
 
     @property
-    def channels(self):
+    def channels(self) -> int:
         """Channels of its output."""
         return sum(ops.planes(self.encoder, self.levels))
 
@@ -90,12 +106,12 @@ class Binarize(_Encoder):
 
     channels = 1
 
-    def __init__(self, threshold=128):
+    def __init__(self, threshold: int = 128) -> None:
         super().__init__()
         self.threshold = threshold
         self._check()
 
-    def op(self, name, size):
+    def op(self, name: str, size: int) -> ops.Binarize:
         return ops.Binarize(name, (), size, self.threshold)
 
 
@@ -112,7 +128,7 @@ class Bits8(_Encoder):
 
     channels = 3
 
-    def __init__(self, table=None):
+    def __init__(self, table: Any = None) -> None:
         super().__init__()
         table = range(256) if table is None else table.tolist() if hasattr(table, "tolist") else table
         if not isinstance(table, list | tuple | range):
@@ -120,7 +136,7 @@ class Bits8(_Encoder):
         self.table = tuple(int(value) if whole(value) else value for value in table)  # numpy's become Python's
         self._check()
 
-    def op(self, name, size):
+    def op(self, name: str, size: int) -> ops.Bits8:
         return ops.Bits8(name, (), size, self.table)
 
 
@@ -133,7 +149,7 @@ class _Weighted(nn.Module):
         nn.init.xavier_uniform_(self.weight)
         self.scale = 1 / math.sqrt(math.prod(shape[1:]))
 
-    def signs(self):
+    def signs(self) -> torch.Tensor:
         """The weights, +1 and -1 in the shape of `weight`, with the gradient of the straight-through estimator."""
         return binarize.weight(self.weight)
 
@@ -159,7 +175,8 @@ class BinaryConv2d(_Weighted):
         -1; -255 in a layer that reads `Bits8`.
     """
 
-    def __init__(self, inputs, outputs, kernel=3, stride=1, padding="same", groups=1, pad_value=bits.PADDING):
+    def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, padding: str | int = "same", groups: int = 1,
+                 pad_value: float = bits.PADDING) -> None:
         _check_counts(self, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride, groups=groups)
         if padding != "same" and not whole(padding):
             raise UsageError(f"BinaryConv2d: padding is {show(padding)}, expected 'same' or 0")
@@ -167,11 +184,11 @@ class BinaryConv2d(_Weighted):
         self.stride, self.padding, self.groups, self.pad_value = stride, padding, groups, pad_value
 
     @property
-    def frame(self):
+    def frame(self) -> int:
         """Pixels of padding on each side."""
-        return self.weight.shape[2] // 2 if self.padding == "same" else self.padding
+        return self.weight.shape[2] // 2 if self.padding == "same" else int(self.padding)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.frame:
             x = F.pad(x, (self.frame,) * 4, value=self.pad_value)
         return F.conv2d(x, self.signs(), stride=self.stride, groups=self.groups) * self.scale
@@ -183,12 +200,12 @@ class BinaryLinear(_Weighted):
     (N, inputs) -> float (N, outputs).  groups: as of `BinaryConv2d`.
     """
 
-    def __init__(self, inputs, outputs, groups=1):
+    def __init__(self, inputs: int, outputs: int, groups: int = 1) -> None:
         _check_counts(self, inputs=inputs, outputs=outputs, groups=groups)
         super().__init__((outputs, inputs // groups))
         self.groups = groups
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.conv1d(x[:, :, None], self.signs()[:, :, None], groups=self.groups)[:, :, 0] * self.scale
 
 
@@ -198,20 +215,20 @@ class LearnedPool2d(_Weighted):
     (N, channels, size, size) -> float (N, channels, 1, 1).
     """
 
-    def __init__(self, channels, size):
+    def __init__(self, channels: int, size: int) -> None:
         _check_counts(self, channels=channels, size=size)
         super().__init__((channels, 1, size, size))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.conv2d(x, self.signs(), groups=len(self.weight)) * self.scale
 
 
 class Sign(nn.Module):
     """+1 where x >= 0, else -1, in any shape.  The gradient passes where |x| <= limit."""
 
-    def __init__(self, limit=1.0):
+    def __init__(self, limit: float = 1.0) -> None:
         super().__init__()
         self.limit = limit
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return binarize.weight(x, self.limit)

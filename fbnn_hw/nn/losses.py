@@ -4,11 +4,13 @@ Logits are float (B, C), scaled by alpha; labels int64 (B,); weights (C,) or Non
 A logit of -inf is a class that takes no part (task-aware training); a sample's own class is never one.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 
 
-def inverse_frequency(counts):
+def inverse_frequency(counts: torch.Tensor | Sequence[int]) -> torch.Tensor:
     """Weights of C classes, float32 (C,): w_i = C * (1 / f_i) / sum_j (1 / f_j).  They sum to C.
 
     counts: samples n_i of each class, all at least 1.  The factor N of f_i = n_i / N cancels.
@@ -22,7 +24,7 @@ def _of_label(log_p, labels, weights):
     return picked, picked.new_ones(len(labels)) if weights is None else weights[labels]
 
 
-def cross_entropy(logits, labels, weights=None, smoothing=0.0):
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None, smoothing: float = 0.0) -> torch.Tensor:
     """Cross-entropy, eq. `cce`.  It is divided by B, where torch's own divides by the sum of the weights.
 
     smoothing: share of the target that all classes which take part have alike.  The weight of a sample is that of its class.
@@ -35,14 +37,14 @@ def cross_entropy(logits, labels, weights=None, smoothing=0.0):
     return -(w * picked).mean()
 
 
-def focal(logits, labels, weights=None, nu=2.0):
+def focal(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None, nu: float = 2.0) -> torch.Tensor:
     """Focal loss with exponent `nu`, eq. `focal`."""
     picked, w = _of_label(F.log_softmax(logits, 1), labels, weights)
     missed = (1 - picked.exp()).clamp_min(1e-12)  # no 0, whose power below 1 has no derivative
     return -(w * missed ** nu * picked).mean()
 
 
-def squared_hinge(logits, labels, weights=None):
+def squared_hinge(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
     """Squared hinge loss, eq. `sh`.  The weight of a term is that of the term's class c, not that of the sample's class."""
     target = F.one_hot(labels, logits.shape[1]) * 2.0 - 1
     present = logits.isfinite()
@@ -50,7 +52,7 @@ def squared_hinge(logits, labels, weights=None):
     return (terms if weights is None else terms * weights).sum(1).mean()
 
 
-def distillation(logits, teacher, temperature, weights=None):
+def distillation(logits: torch.Tensor, teacher: torch.Tensor, temperature: float, weights: torch.Tensor | None = None) -> torch.Tensor:
     """T^2 * KL(softmax(teacher / T) || softmax(logits / T)), mean over the batch (Hinton et al., arXiv 1503.02531).
 
     weights: of the samples, float (B,), or None for all 1.
@@ -65,7 +67,7 @@ def distillation(logits, teacher, temperature, weights=None):
 LOSSES = {"cce": cross_entropy, "focal": focal, "sh": squared_hinge}
 
 
-def barlow_twins(a, b, offdiagonal=1e-5, eps=1e-5):
+def barlow_twins(a: torch.Tensor, b: torch.Tensor, offdiagonal: float = 1e-5, eps: float = 1e-5) -> torch.Tensor:
     """Barlow Twins loss of two projections, float (B, P), eq. `bt_loss`.  The features are standardised and correlated over the batch."""
     a, b = ((x - x.mean(0)) / (x.var(0, unbiased=False) + eps).sqrt() for x in (a, b))
     correlation = a.T @ b / len(a)
@@ -73,12 +75,12 @@ def barlow_twins(a, b, offdiagonal=1e-5, eps=1e-5):
     return ((1 - diagonal) ** 2).sum() + offdiagonal * (correlation.square().sum() - diagonal.square().sum())
 
 
-def features_as_printed(latent):
+def features_as_printed(latent: torch.Tensor) -> torch.Tensor:
     """Eq. `actReg` as printed: the mean of all latent values (B, D).  Its minimum is a latent of -1 alone."""
     return latent.mean()
 
 
-def features_as_intended(latent):
+def features_as_intended(latent: torch.Tensor) -> torch.Tensor:
     """L_FR as the text of `actReg` describes it: mean_d (mean_b z)^2, which is 0 where each bit is balanced in the batch."""
     return latent.mean(0).square().mean()
 

@@ -6,6 +6,8 @@ Every binary weight has a float `proxy`; the forward pass uses its sign.  Scales
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,10 +15,11 @@ from torch import nn
 
 from .. import bits
 from ..errors import InputError
-from ..ir.network import LATENT, Network
+from ..ir.network import LATENT, Network, Shape, Topology
 from ..ir.ops import BYTE, INPUTS
 from . import binarize
 from .encode import first_map, levels
+from .layers import moved
 from .norm import MOMENTUM, Norm
 
 BYTE_SPREAD = math.sqrt((BYTE + 1) ** 2 / 3 - 1 / 3)
@@ -31,6 +34,11 @@ Layers after the latent have none, because they may go on learning without it.
 
 class _Signed(nn.Module):
     """A part that ends in a sign, after its `scale` or its batch norm `norm`.  `bias` is 1 - 2 * threshold."""
+
+    norm: Norm | None
+    bias: torch.Tensor
+    scale: float
+    limit: float
 
     def _end(self, channels, norm=False):
         self.norm = Norm(channels) if norm else None
@@ -76,7 +84,8 @@ class BinaryLayer(_Signed):
     pass as the odd integer 2 * (dot - threshold) + 1.  Where the input is bytes (`of_bytes`), scale is smaller by `BYTE_SPREAD`.
     """
 
-    def __init__(self, layer, input_shape, K=1.0, limit=1.0, norm=False, of_bytes=False):
+    def __init__(self, layer: Any, input_shape: Shape, K: float = 1.0, limit: float = 1.0, norm: bool = False,
+                 of_bytes: bool = False) -> None:
         super().__init__()
         shape = layer.weight_shape(input_shape)
         self.kind, self.shape = layer.kind, shape
@@ -93,7 +102,7 @@ class BinaryLayer(_Signed):
         nn.init.xavier_uniform_(self.proxy)
         self._end(shape[0], norm)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.kind != "conv":
             x = x.to(self.proxy.dtype)
         self.refresh(x.dtype)
@@ -105,12 +114,12 @@ class BinaryLayer(_Signed):
 class Pool(_Signed):
     """Sum over the map as the odd integer 2 * (sum - threshold) + 1, scaled like a layer of fan-in H * W."""
 
-    def __init__(self, input_shape, K=1.0, limit=1.0):
+    def __init__(self, input_shape: Shape, K: float = 1.0, limit: float = 1.0) -> None:
         super().__init__()
         self.scale, self.limit = K / math.sqrt(input_shape[1] * input_shape[2]), limit
         self._end(input_shape[0])
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         total = x.sum((2, 3), keepdim=True, dtype=self.bias.dtype)
         return total.detach() + self.bias[:, None, None] + binarize.scaled(total, self.scale)  # the gradient of u = scale * sum
 
@@ -146,7 +155,7 @@ class FBNN(nn.Module):
         sign(u); with norm "bn" alone.
     """
 
-    def __init__(self, topology, K=1.0, c=5.0, limit=1.0, norm="scales"):
+    def __init__(self, topology: Topology, K: float = 1.0, c: float = 5.0, limit: float = 1.0, norm: str = "scales") -> None:
         super().__init__()
         self.topology, self.K, self.limit, self.norm, self.binary, self.dtype = topology, K, limit, norm, True, torch.float32
         shapes = topology.verify()
@@ -154,10 +163,11 @@ class FBNN(nn.Module):
         byte_maps, self._latent_shape = topology.byte_maps(), shapes.get(LATENT)
         before = topology.ops[:len(topology.ops) - len(topology.head)]
         normed = {o.name for o in before if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
-        self.layers = nn.ModuleDict({o.name: BinaryLayer(o, *topology.input_shapes(o, shapes), K, limit, o.name in normed,
-                                                         not byte_maps.isdisjoint(o.inputs)) for o in weighted})
-        self.pools = nn.ModuleDict({o.name: Pool(*topology.input_shapes(o, shapes), K, limit) for o in topology.ops if o.kind == "gap"})
-        last = self.layers[topology.ops[-1].name]
+        self.layers: Any = nn.ModuleDict({o.name: BinaryLayer(o, topology.input_shapes(o, shapes)[0], K, limit, o.name in normed,
+                                                              not byte_maps.isdisjoint(o.inputs)) for o in weighted})
+        self.pools: Any = nn.ModuleDict({o.name: Pool(topology.input_shapes(o, shapes)[0], K, limit)
+                                         for o in topology.ops if o.kind == "gap"})
+        last: Any = self.layers[topology.ops[-1].name]
         self.alpha = 1 / math.sqrt(c * last.fan_in * len(topology.classes)) / last.spread
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
         self._last_reader = {name: ops[-1].name for name, ops in readers.items() if ops}
@@ -165,22 +175,22 @@ class FBNN(nn.Module):
         # conv -> scale -> maxpool -> sign: the gradient goes to the largest dot product.  The bits equal the OR of the signs.
         self._sign_after_pool = {o.name for o in inner if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
         # A map read by nothing but padded convolutions of one frame is produced with it in place: {op name: pixels}
-        frames = {name: {r.frame if r.kind == "conv" else 0 for r in ops} for name, ops in readers.items()}
+        frames = {name: {getattr(r, "frame", 0) for r in ops} for name, ops in readers.items()}
         self._framed = {o.name: max(frames[o.name]) for o in inner
                         if o.kind in (*INPUTS, "conv", "maxpool") and len(frames[o.name]) == 1 and 0 not in frames[o.name]}
         self._top = {o.name: BYTE if o.name in byte_maps else 1 for o in topology.ops}
 
-    def encode(self, images):
+    def encode(self, images: torch.Tensor) -> torch.Tensor:
         return self.first_map(levels(images, self.topology.ops[0]))
 
-    def first_map(self, levels):
+    def first_map(self, levels: torch.Tensor) -> torch.Tensor:
         """The input map of levels (N, P, S, S), which `nn.encode.levels` made of images."""
         first = self.topology.ops[0]
         # on a GPU PyTorch rounds a sum to bfloat16 before it adds the bias, so that bits near a threshold could be others
         dtype = self.dtype if self.training or levels.device.type == "cpu" else torch.float32
         return first_map(levels, first, self._framed.get(first.name, 0), dtype)
 
-    def activations(self, x, start=None, stop=None):
+    def activations(self, x: torch.Tensor, start: str | None = None, stop: str | None = None) -> Iterator[tuple[Any, torch.Tensor]]:
         """Yield (op, output) in order, from op `start` (the input if None), whose output is x, to op `stop`."""
         ops = self.topology.ops
         first = 0 if start is None else next(i for i, o in enumerate(ops) if o.name == start)
@@ -217,17 +227,11 @@ class FBNN(nn.Module):
             case "gap":
                 layer = self.pools[o.name]
                 return layer.sign(layer(x), binary=self.binary)
-            case "concat":
-                return torch.cat(inputs, 1)
-            case "duplicate":
-                return x.repeat_interleave(o.times, 1)
-            case "slice":
-                return x[:, o.start:o.stop]
-            case "shuffle":
-                return x.unflatten(1, (o.groups, -1)).transpose(1, 2).flatten(1, 2)
+            case _:
+                return moved(o, *inputs)
 
     @torch.no_grad()
-    def draw_ties(self, generator=None):
+    def draw_ties(self, generator: torch.Generator | None = None) -> None:
         """Set the result of a dot product of 0 until the next call.
 
         With a generator it is +1 or -1, drawn for each channel; without one it is +1.  The logits do not
@@ -239,17 +243,17 @@ class FBNN(nn.Module):
                 drawn = 1.0 if generator is None else torch.randint(2, layer.bias.shape, generator=generator) * 2.0 - 1
                 layer.bias.copy_(torch.as_tensor(drawn))
 
-    def fix(self, thresholds):
+    def fix(self, thresholds: Mapping[str, Any]) -> None:
         """Set thresholds, {op name: integers (channels,)}, of ops without batch norm."""
         for name, values in thresholds.items():
             (self.layers if name in self.layers else self.pools)[name].fix(values)
 
-    def norms(self):
+    def norms(self) -> dict[str, Norm]:
         """{op name: `Norm`} of the ops that have one."""
         return {name: layer.norm for name, layer in self.layers.items() if layer.norm is not None}
 
     @torch.no_grad()
-    def estimate(self, batches, logits=None):
+    def estimate(self, batches: Iterable[torch.Tensor], logits: Callable[[torch.Tensor], Any] | None = None) -> None:
         """Set the running statistics to the averages over `batches`, with the weights as they are.
 
         batches: an iterable of uint8 images (N, 3, S, S), or of what `logits` takes.  logits: a function
@@ -266,39 +270,39 @@ class FBNN(nn.Module):
         self.train(training)
 
     @torch.no_grad()
-    def centre(self):
+    def centre(self) -> None:
         """Subtract from the proxies of each output channel their mean, in the layers that train."""
         for layer in self.layers.values():
             if layer.proxy.requires_grad:
                 layer.proxy -= layer.proxy.mean((1, 2, 3), keepdim=True)
 
-    def run(self, x, start=None, stop=None):
+    def run(self, x: torch.Tensor, start: str | None = None, stop: str | None = None) -> torch.Tensor:
         return deque(self.activations(x, start, stop), maxlen=1).pop()[1]
 
-    def logits(self, images):
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Integer logits (N, classes), exact in float32."""
         return self.run(self.encode(images)).flatten(1)
 
-    def latent(self, images):
+    def latent(self, images: torch.Tensor) -> torch.Tensor:
         """The latent in {-1, +1}, (N, latent)."""
         return self.run(self.encode(images), stop=LATENT).flatten(1)
 
-    def latent_and_logits(self, images):
+    def latent_and_logits(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """`latent` and `logits` of one pass; in training both have gradients."""
         for o, y in self.activations(self.encode(images)):
             if o.name == LATENT:
                 latent = y.flatten(1)
         return latent, y.flatten(1)
 
-    def classify_latent(self, latent):
+    def classify_latent(self, latent: torch.Tensor) -> torch.Tensor:
         """Integer logits of the classifier alone; latent (N, latent) in {-1, +1}."""
         return self.run(latent.unflatten(1, self._latent_shape), start=LATENT).flatten(1)
 
-    def forward(self, images):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
         return self.logits(images) * self.alpha
 
 
-def export(model, training=None):
+def export(model: FBNN, training: dict[str, Any] | None = None) -> Network:
     """The bits and thresholds of a trained `FBNN`, as an `ir.network.Network`.
 
     training: the training record, a dict of plain values.  Raises InputError where a proxy is NaN or
@@ -318,7 +322,7 @@ def export(model, training=None):
     return network
 
 
-def load(network, **options):
+def load(network: Network, **options: Any) -> FBNN:
     """An `FBNN` with the bits of an `ir.network.Network`.
 
     Its proxies are the bits times a small constant, so that it can be trained further.  options: as of `FBNN`.

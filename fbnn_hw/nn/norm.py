@@ -18,7 +18,12 @@ class Norm(nn.Module):
     `target`: thresholds that the first batch in training turns into offsets, or None.  It stays where it was made when the module moves.
     """
 
-    def __init__(self, channels):
+    mean: torch.Tensor
+    variance: torch.Tensor
+    steps: torch.Tensor
+    target: torch.Tensor | None
+
+    def __init__(self, channels: int) -> None:
         super().__init__()
         self.offset = nn.Parameter(torch.zeros(channels))
         self.register_buffer("mean", torch.zeros(channels))
@@ -27,7 +32,7 @@ class Norm(nn.Module):
         self.momentum, self.target = MOMENTUM, None
 
     @torch.no_grad()
-    def threshold(self, largest):
+    def threshold(self, largest: int) -> torch.Tensor:
         """Return the least dot product in -largest..largest with u >= 0, by the running statistics.
 
         float32 integers (channels,); largest + 1 where there is none.
@@ -37,7 +42,7 @@ class Norm(nn.Module):
         edge = self.mean.double() - self.offset.double() * self.variance.double().sqrt()
         return edge.ceil().clamp(-largest, largest + 1).float()
 
-    def sign(self, y, bias, limit, pad, binary):
+    def sign(self, y: torch.Tensor, bias: torch.Tensor, limit: float, pad: int, binary: bool) -> torch.Tensor:
         """sign(u), or clamp(u, -1, 1), of y = 2 * dot + bias (N, channels, H, W), framed by `pad` pixels of -1.
 
         In training u is that of the batch, whose statistics go into the running ones.

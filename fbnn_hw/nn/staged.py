@@ -6,7 +6,7 @@ from .network import FBNN
 
 
 @torch.no_grad()
-def to_scales(model):
+def to_scales(model: FBNN) -> FBNN:
     """FBNN without batch norm that starts where `model`, which has it, ended.
 
     It has the proxies, and in each normalised layer the median of 1 / sigma as the scale.  Offsets and means are discarded.

@@ -9,6 +9,7 @@ import inspect
 import operator
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from torch import fx, nn
 from .. import files
 from ..errors import InputError, UsageError, show
 from ..foreign import fold
-from ..foreign.imported import name_of
+from ..foreign.imported import Imported, name_of
 from ..ir import ops
 from . import checkpoint, layers
 from .network import load
@@ -96,7 +97,8 @@ class _Tracer(fx.Tracer):
         return computes.__module__ == layers.__name__ or super().is_leaf_module(m, module_qualified_name)
 
 
-def export(module, example, path, classes=None, name=None):
+def export(module: nn.Module, example: torch.Tensor, path: str | Path, classes: Sequence[str] | None = None,
+           name: str | None = None) -> Imported:
     """Write the checkpoint of a torch module, and print a summary.
 
     The module is read as in evaluation.  On every image its logits are the checkpoint's integers

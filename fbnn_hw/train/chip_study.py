@@ -1,8 +1,10 @@
 """A class-incremental scenario learned as the chip learns it, beside float learners on the same latents (docs/on-chip-learning.md)."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,13 +12,14 @@ from ..data import datasets
 from ..errors import InputError
 from ..files import cache_folder
 from ..progress import silent
-from ..reference.learning import Learner
+from ..reference.learning import Head, LearnConfig, Learner
 from . import latent_learners, metrics, start
 from .metrics import mean_and_deviation
 from .samples import Latents
+from .scenarios import Scenario
 
 
-def summarise(runs):
+def summarise(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """{learner: a_final and d_final as (mean, sample deviation), memory} over the runs."""
     summaries = {}
     for name in runs[0]["learners"]:
@@ -55,7 +58,7 @@ class Study:
     Raises InputError where the extractor's images have another size than the scenario's.
     """
 
-    def __init__(self, scenario, path, config, head, options):
+    def __init__(self, scenario: Scenario, path: str | Path, config: LearnConfig, head: Head, options: StudyOptions) -> None:
         self.options, self.scenario, self.config, self.head = options, scenario, config, head
         origin = start.read(path)
         origin.verify_classifier()
@@ -88,7 +91,7 @@ class Study:
         self.topology = topology if options.head == "skip" else latent_learners.dense_head(topology, head.copies)
         self.hidden = origin.proxies["hidden"] if head.hidden else None
 
-    def streams(self, seed):
+    def streams(self, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Set `order`, `tasks` and `test`; return the tasks in their order, [(latents, labels)].  Labels count in that order."""
         self.order = order = self.scenario.class_order(seed)
         sizes = [len(task) for task in self.scenario.split(seed, self.scenario.settings[0])]
@@ -111,7 +114,7 @@ class Study:
         self.test = test[inside], number[test_labels][inside]
         return streams
 
-    def run(self, seed, against):
+    def run(self, seed: int, against: Sequence[str]) -> dict[str, Any]:
         """{"seed", "classes", "learners": {name: scores after each task, memory, seconds}}."""
         streams = self.streams(seed)
         scores = {"chip": self.chip(seed, streams)}
@@ -119,9 +122,9 @@ class Study:
             scores[name] = self.learn(name, self.baseline(name, seed), streams)
         return {"seed": seed, "classes": [self.classes[c] for c in self.order], "learners": scores}
 
-    def chip(self, seed, streams):
+    def chip(self, seed: int, streams: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
         hidden = None if self.hidden is None else (self.hidden.numpy().reshape(self.head.hidden, -1) >= 0).astype(np.uint8)
-        learner = Learner(self.head, replace(self.config, seed=seed + 1), hidden)
+        learner: Any = Learner(self.head, replace(self.config, seed=seed + 1), hidden)
 
         def learn(latents, labels):
             learner.learn(latents, labels, lambda samples: self.options.progress(samples, desc="chip"))
@@ -133,7 +136,7 @@ class Study:
         return {**scores, "presentations": learner.presentations, "updates": learner.updates, "flips": learner.flips,
                 "updates_per_sample": learner.updates / samples, "flips_per_sample": learner.flips / samples}
 
-    def baseline(self, name, seed):
+    def baseline(self, name: str, seed: int) -> Any:
         if name == "nearest-mean":
             return latent_learners.NearestMean(self.head.latent, self.scenario.classes)
         if name == "streaming-lda":
@@ -146,7 +149,7 @@ class Study:
         return latent_learners.AdamReplay(self.topology, {} if self.hidden is None else {"hidden": self.proxies["hidden"]},
                                    slots * self.head.latent, seed, self.options.epochs, lr=self.options.lr)
 
-    def learn(self, name, learner, streams, teach=None):
+    def learn(self, name: str, learner: Any, streams: list[tuple[np.ndarray, np.ndarray]], teach: Callable | None = None) -> dict[str, Any]:
         began, records = time.process_time(), []
         for t, (latents, labels) in enumerate(streams):
             (teach or learner.learn)(latents, labels)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ..errors import UsageError, nearest
 from . import learner, scenarios
@@ -67,7 +68,7 @@ class CilConfig:
     teacher: str | None = None
     recipe: TrainConfig = field(default_factory=TrainConfig)
 
-    def verify(self):
+    def verify(self) -> None:
         scenario = scenarios.get(self.scenario)
         for name, legal in (("replay", REPLAYS), ("setting", scenarios.SETTINGS), ("loss", LOSS_NAMES)):
             if getattr(self, name) not in legal:
@@ -129,5 +130,5 @@ class CilConfig:
         if self.curves:
             raise UsageError(f"--curves: --strategy {self.strategy} has no epochs to show, expected none")
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)

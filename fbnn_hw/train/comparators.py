@@ -1,60 +1,34 @@
 """Learners of the field beside replay, on the same latents and, where they keep exemplars, in the same bits of memory."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 
 from .. import bits
 from ..nn import head, losses
+from ..nn.network import FBNN
 from . import latent_learners, start
-from .learner import Learner
+from .learner import Learner, Problem
 from .memorizer import BitCode, check_room, fitting, shares
 
 LOGIT_BITS = 16
 """A logit that DER++ keeps: an integer as the network gives it, |logit| <= fan-in < 2^15."""
 
 
-class NearestClassMean(Learner):
+class NearestClassMean(latent_learners.NearestMean, Learner):
     """Nearest class mean (NCM): it keeps a sum of 16 bits for each class and latent bit, and no exemplars."""
 
-    def __init__(self, problem):
-        super().__init__(problem)
-        self.means = self._make()
-
-    def _make(self):
-        return latent_learners.NearestMean(self.problem.latent, self.problem.classes)
-
-    def learn(self, latents, labels):
-        self.means.learn(latents, labels)
-
-    def scores(self, latents):
-        return self.means.scores(latents)
-
-    @property
-    def memory_bits(self):
-        return self.means.memory_bits
-
-    def state(self):
-        return {"sums": torch.from_numpy(self.means.sums), "counts": torch.from_numpy(self.means.counts)}
-
-    def restore(self, state):
-        for name in ("sums", "counts"):
-            setattr(self.means, name, fitting(state[name].numpy(), getattr(self.means, name)))
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.latent, problem.classes)
 
 
-class StreamingDiscriminant(NearestClassMean):
+class StreamingDiscriminant(latent_learners.StreamingLda, Learner):
     """Streaming linear discriminant analysis (Hayes and Kanan 2020); no exemplars, half a covariance matrix."""
 
-    def _make(self):
-        return latent_learners.StreamingLda(self.problem.latent, self.problem.classes)
-
-    def state(self):
-        return {**super().state(), "products": torch.from_numpy(self.means.products)}
-
-    def restore(self, state):
-        super().restore(state)
-        self.means.products, self.means.ready = fitting(state["products"].numpy(), self.means.products), None
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.latent, problem.classes)
 
 
 class Icarl(Learner):
@@ -66,43 +40,43 @@ class Icarl(Learner):
 
     needs_buffer = True
 
-    def __init__(self, problem):
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.code = BitCode(problem.latent)
-        self.exemplars = {}
+        self.exemplars: dict[int, np.ndarray] = {}
         check_room(problem.buffer_bits, problem.latent, problem.classes, "exemplars")
 
     @property
-    def slots(self):
+    def slots(self) -> int:
         return self.problem.buffer_bits // self.problem.latent
 
     @property
-    def memory_bits(self):
+    def memory_bits(self) -> int:
         return self.slots * self.problem.latent
 
-    def learn(self, latents, labels):
+    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
         fresh = {int(c): latents[labels == c] for c in np.unique(labels)}
         available = {**{c: len(stored) for c, stored in self.exemplars.items()}, **{c: len(samples) for c, samples in fresh.items()}}
         classes = sorted(available)
         for c, share in zip(classes, shares([available[c] for c in classes], self.slots)):
             self.exemplars[c] = herded(fresh[c], share) if c in fresh else self.exemplars[c][:share]
 
-    def scores(self, latents):
+    def scores(self, latents: np.ndarray) -> np.ndarray:
         means = np.zeros((max(self.exemplars) + 1, self.problem.latent))
         for c, stored in self.exemplars.items():
             means[c] = bits.from_bits(stored, np.float64).mean(0)
         means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
         return bits.from_bits(latents, np.float64) @ means.T  # samples have one length, so the nearest is the most parallel
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {str(c): torch.from_numpy(np.ascontiguousarray(stored)) for c, stored in self.exemplars.items()}
 
-    def restore(self, state):
+    def restore(self, state: dict[str, Any]) -> None:
         like = np.zeros((0, self.problem.latent), np.uint8)
         self.exemplars = {int(c): fitting(stored.numpy(), like, rows=True) for c, stored in state.items()}
 
 
-def herded(samples, count):
+def herded(samples: np.ndarray, count: int) -> np.ndarray:
     """Choose `count` samples by herding, uint8 bits (N, latent), in the order of their choice.
 
     Each sample brings the mean of those chosen nearest to the mean of all.
@@ -131,7 +105,7 @@ class DarkReplay(Learner):
     needs_buffer = True
     alpha = beta = 0.5
 
-    def __init__(self, problem):
+    def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.exemplar_bits = problem.latent + LOGIT_BITS * problem.classes
         check_room(problem.buffer_bits, self.exemplar_bits, problem.classes, "exemplars")
@@ -147,14 +121,14 @@ class DarkReplay(Learner):
         self.y = self.known = torch.zeros(0, dtype=torch.int64, device=self.device)
 
     @property
-    def slots(self):
+    def slots(self) -> int:
         return self.problem.buffer_bits // self.exemplar_bits
 
     @property
-    def memory_bits(self):
+    def memory_bits(self) -> int:
         return self.slots * self.exemplar_bits
 
-    def learn(self, latents, labels):
+    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
         x, y = (torch.from_numpy(array).to(self.device) for array in (latents, np.asarray(labels, np.int64)))
         recipe = self.recipe
         self.seen = max(self.seen, int(y.max()) + 1)
@@ -203,17 +177,17 @@ class DarkReplay(Learner):
                     setattr(self, name, torch.cat([rows, value]))
 
     @torch.no_grad()
-    def scores(self, latents):
+    def scores(self, latents: np.ndarray) -> np.ndarray:
         return self._logits(torch.from_numpy(latents).to(self.device))[:, :self.seen].cpu().numpy()
 
-    def network(self):
+    def network(self) -> FBNN:
         return self.model
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {"model": self.model.state_dict(), "rng": self.generator.get_state(), "seen": self.seen, "offered": self.offered,
                 "x": self.x, "y": self.y, "logits": self.logits, "known": self.known}
 
-    def restore(self, state):
+    def restore(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.generator.set_state(state["rng"])
         self.seen, self.offered = state["seen"], state["offered"]

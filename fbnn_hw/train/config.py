@@ -79,7 +79,7 @@ class TrainConfig:
                           "none")
     warp: float = _share(0.0, "augmentation turns, scales and shears images by a matrix whose entries are off by up to X")
 
-    def verify(self):
+    def verify(self) -> None:
         """Raise UsageError at the first flag whose value is not legal or does not fit the others."""
         for option in fields(self):
             value = getattr(self, option.name)
@@ -101,13 +101,13 @@ class TrainConfig:
         if self.warmup and self.schedule != "cosine":
             raise UsageError(f"--warmup {self.warmup}: expected --schedule cosine with it")
 
-    def verify_split(self, count, validation):
+    def verify_split(self, count: int, validation: int) -> None:
         """Raise UsageError where the recipe needs a validation split and `validation` of `count` training images leave none."""
         if not validation and (self.schedule == "plateau" or self.patience):
             raise UsageError(f"--validation {self.validation:g}: leaves none of {count} training images for validation, which plateau and "
                              f"--patience need; use more images, or --schedule cosine --patience 0")
 
 
-def flag(name):
+def flag(name: str) -> str:
     """The flag of a field: --float-epochs for float_epochs, and --no-augment for augment, which is on without it."""
     return f"--{'no-' if getattr(TrainConfig, name, None) is True else ''}{name.replace('_', '-')}"

@@ -16,17 +16,20 @@ import math
 import numbers
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial, reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from ..data.datasets import Images
 from ..errors import InputError, UsageError, show, whole
 from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
+from .cil_config import CilConfig
 from .config import TrainConfig
 from .fit import Fit, check_records, fits
 from .memorizer import MEGABIT, Memorizer, TaughtCode
@@ -60,7 +63,7 @@ def _no_answers(count):
     return torch.zeros((count, 0), dtype=torch.float16)
 
 
-def held_back(labels, share, generator):
+def held_back(labels: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
     """Choose round(share * n_c) of the n_c samples of each class, but never all; return a boolean mask."""
     mask = np.zeros(len(labels), bool)
     for c in np.unique(labels):
@@ -69,7 +72,7 @@ def held_back(labels, share, generator):
     return mask
 
 
-def upgrade(state, data):
+def upgrade(state: dict[str, Any], data: Any) -> dict[str, Any]:
     """A state as this version writes it.
 
     Earlier ones lack the choices that came later, those to 0.2.23 the step of an epoch.  The first ones lack the digest of the data,
@@ -115,11 +118,14 @@ class Incremental:
         The configuration, the data and the network do not fit each other.
     """
 
-    def __init__(self, config, train, test, origin, state_path=None, cache=None, report=None, progress=None, device="cpu", teacher=None):
+    def __init__(self, config: CilConfig, train: Images, test: Images, origin: start.Start, state_path: str | Path | None = None,
+                 cache: Path | None = None, report: Callable[[dict], None] | None = None, progress: Callable | None = None,
+                 device: str | torch.device = "cpu", teacher: Callable | None = None) -> None:
         config.verify()
         self.config, self.recipe, self.origin = config, config.recipe, origin
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
-        self.state_path, self.device = Path(state_path) if state_path else None, torch.device(device)
+        self.state_path: Any = Path(state_path) if state_path else None
+        self.device = torch.device(device)
         scenario = scenarios.get(config.scenario)
         scenario.verify_classes(train.classes)
         tasks = scenario.split(self.recipe.seed, config.setting, config.class_order)
@@ -152,8 +158,9 @@ class Incremental:
         self.learner = learner.get(config.strategy)(self._problem()) if learner.is_learner(config.strategy) else None
         if self.learner is not None and not whole(self.learner.epochs):
             raise UsageError(f"--strategy {config.strategy}: epochs is {show(self.learner.epochs)}, expected a whole number from 0")
-        self.task, self.records, self.history = 0, [], []
-        self.retraining = None
+        self.task, self.retraining = 0, None
+        self.records: list[dict[str, Any]] = []
+        self.history: list[dict[str, Any]] = []
 
     def _problem(self):
         latent, = self.kind.code.shape
@@ -181,7 +188,7 @@ class Incremental:
 
     def _fresh(self, seed=None):
         """Make the network that a run starts with.  seed: of another random draw, for the -reset strategies."""
-        options = dict(K=self.recipe.K, c=self.recipe.c, limit=self.recipe.limit, norm=self.recipe.norm)
+        options: dict[str, Any] = dict(K=self.recipe.K, c=self.recipe.c, limit=self.recipe.limit, norm=self.recipe.norm)
         origin = self.origin
         if seed is not None and self.config.replay == "native":
             origin = start.Start(origin.topology, {}, {})
@@ -193,7 +200,7 @@ class Incremental:
                 model.layers[name].requires_grad_(True)
         return model
 
-    def trainable(self):
+    def trainable(self) -> list[torch.nn.Parameter]:
         """The parameters that a retraining trains."""
         return [p for p in self.model.parameters() if p.requires_grad]
 
@@ -215,7 +222,7 @@ class Incremental:
 
     # what a task trains on
 
-    def seen(self, t):
+    def seen(self, t: int) -> int:
         return max(c for task in self.tasks[:t + 1] for c in task) + 1
 
     def _data(self, t):
@@ -256,7 +263,7 @@ class Incremental:
         task_of = torch.tensor([i for i, task in enumerate(self.tasks) for _ in task], device=logits.device)
         return logits.masked_fill(task_of[None, :seen] != task_of[labels][:, None], -torch.inf)
 
-    def alpha(self, seen):
+    def alpha(self, seen: int) -> float:
         return 1 / math.sqrt(self.recipe.c * self.model.layers[self.model.topology.ops[-1].name].fan_in * seen)
 
     def _loss(self, logits, labels, weights, smoothing=0.0):
@@ -292,7 +299,7 @@ class Incremental:
             raise UsageError(f"--strategy {self.config.strategy}: scores gives NaN, expected numbers")
         return scores
 
-    def confusion(self, samples, labels, t):
+    def confusion(self, samples: torch.Tensor, labels: np.ndarray, t: int) -> np.ndarray:
         """Confusion matrix over the classes seen at task t."""
         seen = self.seen(t)
         within = np.asarray(labels) < seen
@@ -301,7 +308,7 @@ class Incremental:
 
     # the run
 
-    def run(self):
+    def run(self) -> dict[str, Any]:
         if not self.records and self.retained and self.config.strategy != "offline" and self.learner is None:
             self._record(0, 0, 0.0, 0)
             self.task = 1
@@ -402,7 +409,7 @@ class Incremental:
             record["buffer_samples"] = len(self.memory)
         self.records.append(record)
 
-    def result(self):
+    def result(self) -> dict[str, Any]:
         """Plain values: the records of the tasks, the ledger, the totals."""
         complete = self.task == len(self.tasks)
         final = {}
@@ -429,11 +436,11 @@ class Incremental:
 
     # interrupt and resume
 
-    def keeps_state(self):
+    def keeps_state(self) -> bool:
         """Whether the run writes a state: not that of a learner without one."""
         return self.state_path is not None and (self.learner is None or self.learner.state() is not None)
 
-    def save(self):
+    def save(self) -> None:
         """Write the state whole or not at all."""
         if not self.state_path:
             return
@@ -457,7 +464,7 @@ class Incremental:
         except (TypeError, ValueError) as error:  # ValueError: an array that torch does not have, such as a big-endian one
             raise UsageError(f"--strategy {self.config.strategy}: state has {error}, expected plain values, arrays and tensors") from None
 
-    def resume(self):
+    def resume(self) -> None:
         """Take up `state_path`: the run goes on after its last whole epoch, with the numbers of a run without the interrupt."""
         state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
         with checkpoint.taking_up(self.state_path):

@@ -5,7 +5,9 @@ All learn the same latents, uint8 bits (N, latent).  Each has `learn(latents, la
 """
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +17,7 @@ from ..ir import ops as op
 from ..ir.network import LATENT, Topology
 from ..nn import head, losses
 from ..nn.network import FBNN
-from .memorizer import BitCode, Memorizer
+from .memorizer import BitCode, Memorizer, fitting
 from .start import classifier
 
 FLOAT_BITS = 32
@@ -23,7 +25,7 @@ ADAM_BITS = 3 * FLOAT_BITS
 """Bits that training keeps for a weight: a proxy and its two moments."""
 
 
-def dense_head(topology, copies):
+def dense_head(topology: Topology, copies: int) -> Topology:
     """The topology with one dense layer after the latent.  copies: how often the layer reads each bit."""
     extractor, last = topology.ops[:-len(topology.head)], topology.ops[-1]
     if copies == 1:
@@ -32,7 +34,8 @@ def dense_head(topology, copies):
     return Topology(topology.name, (*extractor, twice, replace(last, inputs=(twice.name,))), topology.classes)
 
 
-def train(parameters, loss, count, epochs, batch, lr, generator):
+def train(parameters: Iterable[torch.nn.Parameter], loss: Callable[[torch.Tensor, int], torch.Tensor], count: int, epochs: int, batch: int,
+          lr: float, generator: torch.Generator) -> None:
     """Adam on `count` samples, with a rate that falls from `lr` to 0 by a cosine.
 
     loss(index, epoch): of the samples at `index`, which the generator draws.
@@ -57,7 +60,8 @@ class AdamReplay:
     capacity_bits: of the `Memorizer`, labels not counted.
     """
 
-    def __init__(self, topology, proxies, capacity_bits, seed, epochs=10, batch=64, lr=1e-3, c=1.0):
+    def __init__(self, topology: Topology, proxies: dict[str, torch.Tensor], capacity_bits: int, seed: int, epochs: int = 10,
+                 batch: int = 64, lr: float = 1e-3, c: float = 1.0) -> None:
         torch.manual_seed(seed)
         self.model = FBNN(topology, c=c)
         learning = classifier(topology)
@@ -70,10 +74,10 @@ class AdamReplay:
         self.generator = torch.Generator().manual_seed(seed)
 
     @property
-    def memory_bits(self):
+    def memory_bits(self) -> int:
         return adam_bits(self.model.topology) + self.memory.capacity_bits
 
-    def learn(self, latents, labels):
+    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
         stored, stored_labels = self.memory.samples()
         x = torch.from_numpy(np.concatenate([latents, stored]))
         y = torch.from_numpy(np.concatenate([labels, stored_labels]).astype(np.int64))
@@ -89,11 +93,11 @@ class AdamReplay:
         self.memory.update(latents, labels)
 
     @torch.no_grad()
-    def classify(self, latents):
+    def classify(self, latents: np.ndarray) -> np.ndarray:
         return head.logits(self.model, torch.from_numpy(latents).float() * 2 - 1)[:, :self.seen].argmax(1).numpy()
 
 
-def adam_bits(topology):
+def adam_bits(topology: Topology) -> int:
     """Bits of the proxies and moments of the layers after the latent."""
     shapes = topology.weight_shapes()
     return ADAM_BITS * sum(math.prod(shapes[name]) for name in classifier(topology))
@@ -102,28 +106,38 @@ def adam_bits(topology):
 class NearestMean:
     """The class whose mean latent (of +-1, in float) is nearest.  Keeps a sum of 16 bits for each class and latent bit."""
 
-    def __init__(self, latent, classes):
+    kept: tuple[str, ...] = ("sums", "counts")
+
+    def __init__(self, latent: int, classes: int) -> None:
         self.sums, self.counts = np.zeros((classes, latent)), np.zeros(classes, np.int64)
 
     @property
-    def memory_bits(self):
+    def memory_bits(self) -> int:
         return 16 * self.sums.size
 
-    def learn(self, latents, labels):
+    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
         for c in np.unique(labels):
             self.sums[c] += bits.from_bits(latents[labels == c]).sum(0, np.int64)
             self.counts[c] += int((labels == c).sum())
 
-    def means(self):
+    def means(self) -> np.ndarray:
         seen = int(np.flatnonzero(self.counts).max()) + 1
         return self.sums[:seen] / np.maximum(self.counts[:seen, None], 1)
 
-    def scores(self, latents):
+    def scores(self, latents: np.ndarray) -> np.ndarray:
         means = self.means()
         return bits.from_bits(latents, np.float64) @ means.T - (means ** 2).sum(1) / 2
 
-    def classify(self, latents):
+    def classify(self, latents: np.ndarray) -> np.ndarray:
         return self.scores(latents).argmax(1)
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes, {name: tensor}."""
+        return {name: torch.from_numpy(getattr(self, name)) for name in self.kept}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in self.kept:
+            setattr(self, name, fitting(state[name].numpy(), getattr(self, name)))
 
 
 class StreamingLda(NearestMean):
@@ -133,23 +147,30 @@ class StreamingLda(NearestMean):
     half of a symmetric float matrix, and the means.
     """
 
-    def __init__(self, latent, classes, shrinkage=1e-2):
+    kept = ("sums", "counts", "products")
+
+    def __init__(self, latent: int, classes: int, shrinkage: float = 1e-2) -> None:
         super().__init__(latent, classes)
         self.products, self.shrinkage = np.zeros((latent, latent)), shrinkage
+        self.ready: Any = None
 
     @property
-    def memory_bits(self):
+    def memory_bits(self) -> int:
         latent = len(self.products)
         return FLOAT_BITS * (self.sums.size + latent * (latent + 1) // 2)
 
-    def learn(self, latents, labels):
+    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
         super().learn(latents, labels)
         for i in range(0, len(latents), 5000):
             x = bits.from_bits(latents[i:i + 5000], np.float32)
             self.products += x.T @ x
         self.ready = None
 
-    def scores(self, latents):
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.ready = None
+
+    def scores(self, latents: np.ndarray) -> np.ndarray:
         means = self.means()
         if self.ready is None:
             weighted = means * self.counts[:len(means), None]

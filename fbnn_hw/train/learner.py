@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class Learner:
         """Bits of all that is kept from one task to the next."""
         raise NotImplementedError
 
-    def network(self):
+    def network(self) -> Any:
         """The `FBNN` that classifies as `scores` does, for --save.  A learner without one leaves this method alone."""
         raise NotImplementedError
 
@@ -95,17 +96,17 @@ class Learner:
         raise NotImplementedError
 
 
-def is_learner(strategy):
+def is_learner(strategy: str) -> bool:
     """Whether the value of --strategy names a `Learner`: a built-in one, or module:NAME."""
     return strategy in BUILT_IN or ":" in strategy
 
 
-def has_network(strategy):
+def has_network(strategy: str) -> bool:
     """Whether the learner of a value of --strategy has a network that --save can write."""
     return get(strategy).network is not Learner.network
 
 
-def get(strategy):
+def get(strategy: str) -> type[Learner]:
     """The `Learner` class of a value of --strategy; raises UsageError where there is none."""
     kind = plugins.load(BUILT_IN.get(strategy, strategy), f"--strategy {strategy}", here=True)
     if not (isinstance(kind, type) and issubclass(kind, Learner)):

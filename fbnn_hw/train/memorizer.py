@@ -10,7 +10,9 @@ Labels are not in the capacity, as in the paper; the ledger states their bits.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,24 +32,24 @@ class LevelCode:
     size: int
 
     @property
-    def widths(self):
+    def widths(self) -> tuple[int, ...]:
         return tuple(max(1, math.ceil(math.log2(count))) for count in self.planes)
 
     @property
-    def bits(self):
+    def bits(self) -> int:
         return sum(self.widths) * self.size ** 2
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return (len(self.planes), self.size, self.size)
 
-    def to_bits(self, samples):
+    def to_bits(self, samples: np.ndarray) -> np.ndarray:
         """uint8 (N, 3, S, S) -> {0, 1} (N, bits), plane by plane, each value's lowest bit first."""
         parts = [((samples[:, p, ..., None] >> np.arange(width, dtype=np.uint8)) & 1).reshape(len(samples), width * self.size ** 2)
                  for p, width in enumerate(self.widths)]
         return np.concatenate(parts, 1)
 
-    def from_bits(self, rows):
+    def from_bits(self, rows: np.ndarray) -> np.ndarray:
         out, at = np.empty((len(rows), *self.shape), np.uint8), 0
         for p, width in enumerate(self.widths):
             step = width * self.size ** 2
@@ -64,13 +66,13 @@ class BitCode:
     bits: int
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return (self.bits,)
 
-    def to_bits(self, samples):
+    def to_bits(self, samples: np.ndarray) -> np.ndarray:
         return samples
 
-    def from_bits(self, rows):
+    def from_bits(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
 
@@ -85,25 +87,25 @@ class TaughtCode:
     classes: int
 
     @property
-    def bits(self):
+    def bits(self) -> int:
         return self.code.bits + 16 * self.classes
 
-    def join(self, samples, answers):
+    def join(self, samples: np.ndarray, answers: np.ndarray) -> np.ndarray:
         """uint8 samples (N, ...), float16 answers (N, classes) -> records (N,)."""
         records = np.empty(len(samples), [("sample", np.uint8, self.code.shape), ("answer", "<f2", (self.classes,))])
         records["sample"], records["answer"] = samples, answers
         return records
 
-    def to_bits(self, records):
+    def to_bits(self, records: np.ndarray) -> np.ndarray:
         answers = np.ascontiguousarray(records["answer"]).view(np.uint8)
         return np.concatenate([self.code.to_bits(records["sample"]), np.unpackbits(answers, axis=1, bitorder="little")], 1)
 
-    def from_bits(self, rows):
+    def from_bits(self, rows: np.ndarray) -> np.ndarray:
         answers = np.packbits(rows[:, self.code.bits:], axis=1, bitorder="little")
         return self.join(self.code.from_bits(rows[:, :self.code.bits]), answers.view("<f2"))
 
 
-def shares(available, slots):
+def shares(available: Sequence[int] | np.ndarray, slots: int) -> np.ndarray:
     """Return the slots of each class, as equal as the samples allow; all `slots` are used if they can be.
 
     available: samples of each class.  Where equal shares leave a remainder, the first classes get one slot
@@ -124,7 +126,7 @@ def shares(available, slots):
     return shares
 
 
-def check_room(capacity_bits, size, classes, noun):
+def check_room(capacity_bits: int, size: int, classes: int, noun: str) -> None:
     """Raises UsageError where a buffer has no room for an entry of `size` bits of each of `classes`.  noun: of the entries."""
     if capacity_bits // size < classes:
         need = classes * size / MEGABIT
@@ -139,7 +141,7 @@ class Memorizer:
     enters and leaves.
     """
 
-    def __init__(self, capacity_bits, code, seed=0):
+    def __init__(self, capacity_bits: int, code: LevelCode | BitCode | TaughtCode, seed: Any = 0) -> None:
         self.capacity_bits, self.code = int(capacity_bits), code
         self.slots = self.capacity_bits // code.bits
         self.rng = np.random.default_rng(seed)
@@ -149,17 +151,17 @@ class Memorizer:
     def __len__(self):
         return len(self.labels)
 
-    def check(self, classes):
+    def check(self, classes: int) -> None:
         """Raises UsageError where not even one sample of each of `classes` fits."""
         check_room(self.capacity_bits, self.code.bits, classes, "samples")
 
-    def samples(self):
+    def samples(self) -> tuple[np.ndarray, np.ndarray]:
         """(samples in the code's form, labels)."""
         rows = np.unpackbits(self.packed, axis=1, count=self.code.bits, bitorder="little") if len(self) else \
             np.zeros((0, self.code.bits), np.uint8)
         return self.code.from_bits(rows), self.labels.copy()
 
-    def update(self, samples, labels):
+    def update(self, samples: np.ndarray, labels: np.ndarray) -> None:
         """Take in what the shares allow of a task's (samples, labels); classes seen before may come again.
 
         A class whose share shrinks loses exemplars at random, one whose share grows gains new samples at random.
@@ -175,12 +177,12 @@ class Memorizer:
             keep = min(int(keep), int(have))
             staying.append(np.sort(self.rng.permutation(np.flatnonzero(self.labels == c))[:keep]))
             entering_places.append(np.sort(self.rng.permutation(np.flatnonzero(labels == c))[:share - keep]))
-        staying, entering_places = np.concatenate(staying).astype(np.int64), np.concatenate(entering_places).astype(np.int64)
-        entering = np.packbits(self.code.to_bits(samples[entering_places]), axis=1, bitorder="little")
-        self.packed = np.concatenate([self.packed[staying], entering])
-        self.labels = np.concatenate([self.labels[staying], labels[entering_places]])
+        kept, taken = np.concatenate(staying).astype(np.int64), np.concatenate(entering_places).astype(np.int64)
+        entering = np.packbits(self.code.to_bits(samples[taken]), axis=1, bitorder="little")
+        self.packed = np.concatenate([self.packed[kept], entering])
+        self.labels = np.concatenate([self.labels[kept], labels[taken]])
 
-    def ledger(self, classes=None):
+    def ledger(self, classes: int | None = None) -> dict[str, Any]:
         """Return the cost of the buffer in bits and samples.  classes: how many share it; those in it if None."""
         classes = classes or len(np.unique(self.labels)) or 1
         label_bits = max(1, math.ceil(math.log2(classes)))
@@ -189,10 +191,10 @@ class Memorizer:
                 "label_bits_per_sample": label_bits, "used_bits_with_labels": len(self) * (self.code.bits + label_bits),
                 "slots_if_labels_counted": self.capacity_bits // (self.code.bits + label_bits)}
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {"packed": self.packed, "labels": self.labels, "rng": self.rng.bit_generator.state}
 
-    def restore(self, state):
+    def restore(self, state: dict[str, Any]) -> None:
         packed = fitting(np.asarray(state["packed"], np.uint8), self.packed, rows=True)
         labels = fitting(np.asarray(state["labels"], np.int64), self.labels, rows=True)
         if len(labels) != len(packed):
@@ -201,7 +203,7 @@ class Memorizer:
         self.rng.bit_generator.state = state["rng"]
 
 
-def fitting(value, like, rows=False):
+def fitting(value: Any, like: Any, rows: bool = False) -> Any:
     """Return `value`, an array or a tensor, if its shape and type are those of `like`; with `rows` it may have more or fewer rows.
 
     Raises ValueError where it has another shape or type.

@@ -1,9 +1,12 @@
 """Accuracy a and dispersion d of subsets of the classes (paper, section `metrics`, table `metrics`).  No torch here."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import numpy as np
 
 
-def confusion(labels, predicted, classes):
+def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
     """The confusion matrix, int64 (classes, classes): rows are true classes, columns predicted ones.
 
     labels, predicted: int arrays (N,).
@@ -13,7 +16,7 @@ def confusion(labels, predicted, classes):
     return matrix
 
 
-def score(matrix, classes):
+def score(matrix: np.ndarray, classes: Sequence[int]) -> dict[str, float | None]:
     """Accuracy and dispersion on the samples of some classes.
 
     matrix: of `confusion`.  classes: their numbers.  Returns {"a": accuracy 0 to 1, "d": dispersion},
@@ -29,7 +32,7 @@ def score(matrix, classes):
     return {"a": float(correct.sum() / count.sum()), "d": float(np.std(correct[present] / count[present]))}
 
 
-def subsets(tasks, t, pretrained=()):
+def subsets(tasks: Sequence[Sequence[int]], t: int, pretrained: Sequence[int] = ()) -> dict[str, Sequence[int]]:
     """The subsets of the classes that are scored after task t, {name: class numbers}.
 
     tasks: tuples of class numbers as the network counts them.  pretrained: classes of a pre-training
@@ -47,12 +50,13 @@ def subsets(tasks, t, pretrained=()):
     return subsets
 
 
-def evaluate(matrix, tasks, t, pretrained=()):
+def evaluate(matrix: np.ndarray, tasks: Sequence[Sequence[int]], t: int,
+             pretrained: Sequence[int] = ()) -> dict[str, dict[str, float | None]]:
     """The `score` of each of the `subsets`, {name: {"a", "d"}}, from the confusion matrix after task t."""
     return {name: score(matrix, classes) for name, classes in subsets(tasks, t, pretrained).items()}
 
 
-def sequence(matrices, tasks):
+def sequence(matrices: Iterable, tasks: Sequence[Sequence[int]]) -> dict[str, Any]:
     """The usual measures of a whole sequence of tasks, a dict.
 
     matrices: the confusion matrix after each task, over the classes seen by then.
@@ -66,7 +70,7 @@ def sequence(matrices, tasks):
 
     A value is None where a task has no test samples, or where there is one task.
     """
-    rows = [[score(np.asarray(matrix), task)["a"] for task in tasks[:t + 1]] for t, matrix in enumerate(matrices)]
+    rows: list[list[Any]] = [[score(np.asarray(matrix), task)["a"] for task in tasks[:t + 1]] for t, matrix in enumerate(matrices)]
     seen = [score(np.asarray(matrix), [c for task in tasks[:t + 1] for c in task])["a"] for t, matrix in enumerate(matrices)]
     last, judged = len(rows) - 1, [j for j in range(len(rows) - 1) if rows[-1][j] is not None]
     forgotten = [max(rows[t][j] for t in range(j, last)) - rows[last][j] for j in judged]
@@ -75,12 +79,12 @@ def sequence(matrices, tasks):
             "backward_transfer": mean_and_deviation(transferred)[0]}
 
 
-def are_scores(values):
+def are_scores(values: Iterable) -> bool:
     """Whether all values, as a file of results has them, are numbers or None."""
     return all(isinstance(value, int | float | None) for value in values)
 
 
-def mean_and_deviation(values):
+def mean_and_deviation(values: Iterable) -> tuple[float | None, float | None]:
     """(mean, sample standard deviation) of the values that are not None.
 
     The deviation is None below two values; both are None where there is no value.

@@ -8,9 +8,11 @@ import math
 import signal
 import time
 import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +30,7 @@ LOOK = 250
 """Images that a teacher sees at once before the first step."""
 
 
-def split(count, share, seed):
+def split(count: int, share: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Split the indices of `count` samples into (training, validation), int64 tensors; the draw depends on `seed` alone.
 
     share: of the validation split, 0 to 1.
@@ -39,7 +41,7 @@ def split(count, share, seed):
 
 
 @torch.no_grad()
-def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
+def predict(model: Any, images: torch.Tensor, batch: int = 500, progress: Callable = lambda iterable, **kw: iterable) -> torch.Tensor:
     """Classify images on the model's device, `batch` at a time.
 
     images: uint8 tensor (N, 3, S, S).  Returns the integer logits, a tensor (N, classes) on the CPU.
@@ -49,7 +51,8 @@ def predict(model, images, batch=500, progress=lambda iterable, **kw: iterable):
     return torch.cat(parts) if parts else torch.empty(0, len(model.topology.classes))
 
 
-def evaluate(model, images, labels, batch=500, progress=lambda iterable, **kw: iterable):
+def evaluate(model: Any, images: torch.Tensor, labels: torch.Tensor, batch: int = 500,
+             progress: Callable = lambda iterable, **kw: iterable) -> tuple[float | None, float | None]:
     """Measure a model on images, uint8 tensor (N, 3, S, S), with labels, int64 tensor (N,).
 
     Returns (accuracy 0 to 1, mean cross-entropy), or (None, None) where N is 0.  Of several classes
@@ -61,13 +64,13 @@ def evaluate(model, images, labels, batch=500, progress=lambda iterable, **kw: i
     return (logits.argmax(1) == labels).float().mean().item(), F.cross_entropy(logits * model.alpha, labels).item()
 
 
-def answers(teacher, groups, progress):
+def answers(teacher: Any, groups: Iterable[torch.Tensor], progress: Callable) -> torch.Tensor:
     """A teacher's logits (N, classes) of groups of images, each a uint8 tensor (n, 3, S, S) on its device, one group after the other."""
     parts = [part for group in groups for part in group.split(LOOK)]
     return torch.cat([teacher.logits(part) for part in progress(parts, desc="teacher")])
 
 
-def read(path):
+def read(path: str | Path) -> dict[str, Any]:
     """The training state in a file, in the form of this version.  No code in the file runs; what is wrong with it may raise anything."""
     state = torch.load(path, weights_only=True, map_location="cpu")
     if state["format"] != STATE_FORMAT:
@@ -75,7 +78,7 @@ def read(path):
     return upgrade(state)
 
 
-def upgrade(state, own=()):
+def upgrade(state: dict[str, Any], own: Any = ()) -> dict[str, Any]:
     """A training state as this version writes it.
 
     own: a state of the run that goes on, which has what the first states of version 1 and those to 0.2.16 lack.
@@ -130,12 +133,14 @@ class Trainer(Fit):
         There are too few images.
     """
 
-    def __init__(self, model, images, labels, config, state_path=None, report=None, progress=None, teacher=None, init=None):
+    def __init__(self, model: Any, images: torch.Tensor, labels: torch.Tensor, config: TrainConfig, state_path: str | Path | None = None,
+                 report: Callable[[dict], None] | None = None, progress: Callable | None = None, teacher: Any = None,
+                 init: str | None = None) -> None:
         config.verify()
         self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
         self.answers = None  # of the teacher, (views, N, classes), kept from the first step on with `teacher_views` "mirrored"
         model.dtype = getattr(torch, config.precision)
-        self.state_path = Path(state_path) if state_path else None
+        self.state_path: Any = Path(state_path) if state_path else None
         self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
         self.device = next(model.parameters()).device
         train, held = split(len(labels), config.validation, config.seed)
@@ -149,12 +154,14 @@ class Trainer(Fit):
         self.images, self.labels = images[train].to(self.device), labels[train].to(self.device)
         self.held_images, self.held_labels = images[held], labels[held]
         super().__init__(model, model.parameters(), config, len(train), torch.Generator().manual_seed(config.seed))
-        self.data = {"images": len(labels), "crc32": zlib.crc32(images.cpu().contiguous().numpy(), zlib.crc32(labels.cpu().numpy()))}
+        digest = zlib.crc32(images.cpu().contiguous().numpy().data, zlib.crc32(labels.cpu().numpy().data))
+        self.data = {"images": len(labels), "crc32": digest}
         self.order = None
         self.seconds = 0.0  # of the epoch so far, up to an interrupt
-        self.history, self._stop = [], False
+        self.history: list[dict[str, Any]] = []
+        self._stop = False
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {"format": STATE_FORMAT, "version": STATE_VERSION, "config": asdict(self.config), "data": self.data,
                 "architecture": {"name": self.model.topology.name, "classes": list(self.model.topology.classes),
                                  "size": self.model.topology.image_size},
@@ -162,12 +169,12 @@ class Trainer(Fit):
                 "model": self.model.state_dict(), "rng": self.generator.get_state(), "order": self.order,
                 "sums": self.sums.tolist(), "seconds": self.seconds, "history": self.history, **super().state()}
 
-    def save(self):
+    def save(self) -> None:
         """Write the state whole or not at all."""
         if self.state_path:
             checkpoint.store(self.state_path, self.state())
 
-    def resume(self):
+    def resume(self) -> None:
         """Take up the state in `state_path`.
 
         With a plateau schedule the recipe may have more epochs than before.  Any other change raises
@@ -208,7 +215,7 @@ class Trainer(Fit):
         if self.order is not None and not torch.equal(self.order.sort().values, torch.arange(count)):
             raise ValueError("an order of other images")
 
-    def run(self):
+    def run(self) -> list[dict[str, Any]]:
         previous = {}
 
         def stop(*_):

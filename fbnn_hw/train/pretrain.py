@@ -1,13 +1,16 @@
 """Pre-training of a feature extractor: alpha * CCE + beta * Barlow Twins + gamma * L_FR (paper, section `pt`, eq. `sup_ssl_reg_loss`)."""
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from ..data.augment import strong
+from ..data.datasets import Images
 from ..data.images import scale
 from ..errors import InputError, UsageError
 from ..ir.models import AIRBENCH, FLOATING, build
@@ -15,6 +18,7 @@ from ..ir.network import LATENT
 from ..nn import floating, losses, staged, teachers
 from ..nn.network import FBNN
 from . import offline, start
+from .config import TrainConfig
 from .offline import Trainer
 
 PROJECTOR_NEURONS = 2048
@@ -29,7 +33,7 @@ class Objective:
     gamma: float = 0.0
     features: str = "intended"
 
-    def verify(self):
+    def verify(self) -> None:
         for name in ("alpha", "beta", "gamma"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise UsageError(f"--{name} {getattr(self, name)}: expected 0 or more")
@@ -39,14 +43,14 @@ class Objective:
             raise UsageError(f"--features {self.features}: expected one of {', '.join(losses.FEATURES)}")
 
 
-def projector(latent):
+def projector(latent: int) -> nn.Sequential:
     """Two dense layers of 2048 neurons, each with batch norm and ReLU, in float."""
     blocks = [(nn.Linear(inputs, PROJECTOR_NEURONS), nn.BatchNorm1d(PROJECTOR_NEURONS), nn.ReLU())
               for inputs in (latent, PROJECTOR_NEURONS)]
     return nn.Sequential(*(layer for block in blocks for layer in block))
 
 
-def tensors(images, size):
+def tensors(images: Images, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     """`Images` -> (uint8 tensor (N, 3, size, size), int64 labels (N,))."""
     images = images.scaled(size)
     return torch.from_numpy(images.images), torch.from_numpy(images.labels)
@@ -55,19 +59,20 @@ def tensors(images, size):
 class Pretrainer(Trainer):
     """`Trainer` with the three terms.  unlabeled: uint8 images of any size for the two terms without labels; the labelled ones if None."""
 
-    def __init__(self, model, images, labels, config, objective, unlabeled=None, **options):
+    def __init__(self, model: FBNN, images: torch.Tensor, labels: torch.Tensor, config: TrainConfig, objective: Objective,
+                 unlabeled: Any = None, **options: Any) -> None:
         objective.verify()
         super().__init__(model, images, labels, config, **options)
-        self.objective, self.unlabeled = objective, None if unlabeled is None else torch.as_tensor(unlabeled)
-        self.free = None
+        self.objective, self.unlabeled, self.free = objective, None, None
         if unlabeled is not None:
-            self.free = {"images": len(self.unlabeled), "crc32": zlib.crc32(self.unlabeled.contiguous().numpy())}
+            self.unlabeled = torch.as_tensor(unlabeled)
+            self.free = {"images": len(self.unlabeled), "crc32": zlib.crc32(self.unlabeled.contiguous().numpy().data)}
         self.projector = None
         if objective.beta:
             self.projector = projector(model.topology.shapes[LATENT][0]).to(self.device).train()
             self.optimize([*model.parameters(), *self.projector.parameters()])
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}
         return {**super().state(), "objective": objective, "activations": self._activations(), "unlabeled": self.free,
                 "projector": self.projector and self.projector.state_dict()}
@@ -118,14 +123,15 @@ class Pretrainer(Trainer):
         self.update(loss, logits, labels)
 
 
-def device(name):
+def device(name: str) -> torch.device:
     """The `torch.device` of --device auto, cpu or cuda.  Raises UsageError for cuda where torch finds no GPU."""
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: torch finds no GPU here, expected one; use --device cpu")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def make(name, classes, size, config, encoder="tycc", init=None, activations="binary", latent=None):
+def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, encoder: str = "tycc", init: start.Start | Path | None = None,
+         activations: str = "binary", latent: int | None = None) -> Any:
     """The model to pre-train: a named FBNN, or a floating-point baseline.
 
     Parameters
@@ -169,7 +175,7 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
     topology = build(name, classes, size=size, encoder=encoder, **({"latent": latent} if latent else {}))
-    options = dict(K=config.K, c=config.c, limit=config.limit, norm=norm)
+    options: dict[str, Any] = dict(K=config.K, c=config.c, limit=config.limit, norm=norm)
     if activations == "float" and (norm != "bn" or init):
         raise UsageError("--activations float: is the first stage of three, expected --norm bn and no --init")
     if not init:
@@ -188,7 +194,7 @@ def make(name, classes, size, config, encoder="tycc", init=None, activations="bi
     return normed if norm == "bn" else staged.to_scales(normed)
 
 
-def origin(path):
+def origin(path: str | Path) -> start.Start | Path:
     """Return the `Start` of the checkpoint `path`, or the path itself where a stage with float activations left a state alone."""
     path = Path(path)
     return start.read(path) if path.is_file() else path

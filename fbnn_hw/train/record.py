@@ -3,49 +3,54 @@
 import importlib.metadata
 import math
 import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from ..ir.network import Network
 from ..nn.network import export
 from . import metrics
-from .offline import predict
+from .offline import Trainer, predict
 
 
-def hardware(device="cpu"):
+def hardware(device: str | torch.device = "cpu") -> str:
     """Return the name of the GPU, or of the CPU."""
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def _cpuinfo(key):
+    """What Linux says of the first core under `key`; "" where the system does not say."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    except OSError:
+        return ""
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), "")
 
 
 BFLOAT16 = {"avx512_bf16", "amx_bf16", "avx_ne_convert"}
 """Linux's names of what x86 processors have for bfloat16."""
 
 
-def emulates_bfloat16():
+def emulates_bfloat16() -> bool:
     """Return whether the CPU is an x86 without arithmetic of bfloat16; False where the system does not say."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return False
-    flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), None)
+    flags = _cpuinfo("flags").split()
     return bool(flags) and BFLOAT16.isdisjoint(flags)
 
 
-def surroundings(device="cpu"):
+def surroundings(device: str | torch.device = "cpu") -> dict[str, Any]:
     """Return versions, hardware and threads: a result depends on them as on its flags."""
     names = ("fbnn-hw", "torch", "numpy")
     versions = {name: importlib.metadata.version(name) for name in names}
     return {"versions": {**versions, "python": platform.python_version()}, "hardware": hardware(device), "threads": torch.get_num_threads()}
 
 
-def describe(trainer, meta=None, test=None):
+def describe(trainer: Trainer, meta: dict[str, Any] | None = None, test: tuple[int, int, float | None] | None = None) -> dict[str, Any]:
     """The training record, a dict of plain values.
 
     meta: what the trainer cannot know, such as `command` and `data`; its keys come first and win.
@@ -65,7 +70,7 @@ def describe(trainer, meta=None, test=None):
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in record.items()}
 
 
-def network(trainer, meta=None, test=None):
+def network(trainer: Trainer, meta: dict[str, Any] | None = None, test: tuple[int, int, float | None] | None = None) -> Network:
     """The `ir.network.Network` of the best epoch so far, with the record of `describe`.
 
     The trainer is not changed.  It may be between epochs, or have just resumed; so a training state
@@ -75,7 +80,8 @@ def network(trainer, meta=None, test=None):
         return export(model, describe(trainer, meta, test))
 
 
-def test_score(trainer, images, labels, progress=lambda iterable, **kw: iterable):
+def test_score(trainer: Trainer, images: torch.Tensor, labels: torch.Tensor,
+               progress: Callable = lambda iterable, **kw: iterable) -> tuple[int, int, float | None]:
     """Test the best epoch on images, uint8 tensor (N, 3, S, S), with labels, int64 tensor (N,).
 
     Returns (images that are right, N, dispersion over the classes).  Of several classes with the
@@ -87,20 +93,15 @@ def test_score(trainer, images, labels, progress=lambda iterable, **kw: iterable
     return int(matrix.trace()), len(labels), metrics.score(matrix, range(len(matrix)))["d"]
 
 
-class best:
-    """Context: the trainer's model with the weights of the best epoch."""
-
-    def __init__(self, trainer):
-        self.trainer = trainer
-
-    def __enter__(self):
-        model = self.trainer.model
-        self.now = {k: v.detach().clone() for k, v in model.state_dict().items()}
-        if self.trainer.best is not None:
-            model.load_state_dict(self.trainer.best)
-        self.training = model.training
-        return model.eval()
-
-    def __exit__(self, *error):
-        self.trainer.model.load_state_dict(self.now)
-        self.trainer.model.train(self.training)
+@contextmanager
+def best(trainer: Trainer) -> Iterator[Any]:
+    """Context: the trainer's model with the weights of the best epoch, in evaluation."""
+    model, training = trainer.model, trainer.model.training
+    now = {k: v.detach().clone() for k, v in model.state_dict().items()}
+    try:
+        if trainer.best is not None:
+            model.load_state_dict(trainer.best)
+        yield model.eval()
+    finally:
+        model.load_state_dict(now)
+        model.train(training)

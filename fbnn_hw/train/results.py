@@ -1,6 +1,8 @@
 """Results of `cil` and `pretrain` in files, and their metrics beside those of the paper.  No torch here."""
 
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..errors import InputError
@@ -21,7 +23,7 @@ SCORES = ("_accuracy", "_dispersion")
 """Endings of the names of a pre-training's metrics."""
 
 
-def read(folder, scenario):
+def read(folder: Path, scenario: str) -> list[dict[str, Any]]:
     """The finished results in `folder` that are of `scenario`, in the order of their names."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, expected a folder of results")
@@ -42,11 +44,11 @@ def _result(values, kinds=tuple(PARTS)):
     return upgrade(values) if isinstance(sha256, str | None) and are_scores(scores) else None
 
 
-def upgrade(values):
+def upgrade(values: dict[str, Any]) -> dict[str, Any]:
     """A result as this version writes it; those of earlier ones lack the choices that came later."""
-    part, later = {"cil": ("config", {"images": 0, "class_order": None, "teacher": None}),
-                   "pretrain": ("training", {"activations": "binary", "images_per_class": None})}[values["kind"]]
-    return {**values, part: {**later, **values[part]}}
+    if values["kind"] == "cil":
+        return {**values, "config": {"images": 0, "class_order": None, "teacher": None, **values["config"]}}
+    return {**values, "training": {"activations": "binary", "images_per_class": None, **values["training"]}}
 
 
 def _has(values, parts):
@@ -62,14 +64,14 @@ def _lines(path):
             yield _result(files.json_values(line), ("cil",))
 
 
-def value(result, metric):
+def value(result: dict[str, Any], metric: str) -> Any:
     """A metric of a result, by the name that the paper's rows use."""
     if result["kind"] == "cil":
         return result["epochs"] if metric == "epochs" else result["final"].get(metric)
     return result["training"].get(metric)
 
 
-def compare(row, results):
+def compare(row: Any, results: list[dict[str, Any]]) -> dict[str, Any]:
     """{"label", "seeds", metric: {"paper", "mean", "deviation"}} of a row of the paper.  row: `label` and `paper`, {metric: value}."""
     seeds = [r["seed"] if r["kind"] == "cil" else r["training"]["seed"] for r in results]
     statistics = {m: mean_and_deviation([value(r, m) for r in results]) for m in row.paper}
@@ -77,7 +79,7 @@ def compare(row, results):
             "metrics": {m: {"paper": row.paper[m], "mean": mean, "deviation": deviation} for m, (mean, deviation) in statistics.items()}}
 
 
-def beside(compared, metric):
+def beside(compared: dict[str, Any], metric: str) -> str:
     """"paper / ours" as text, with the deviation over seeds."""
     values = compared["metrics"].get(metric)
     if values is None:

@@ -3,7 +3,10 @@
 import hashlib
 import json
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,9 +14,10 @@ import torch
 from .. import files
 from ..data.augment import augment, warp
 from ..errors import InputError
-from ..ir.network import LATENT
+from ..ir.network import LATENT, Topology
 from ..nn import encode, head
 from ..nn.network import export
+from .config import TrainConfig
 from .memorizer import BitCode, LevelCode
 
 
@@ -22,17 +26,18 @@ class Native:
 
     batch = 250
 
-    def __init__(self, topology):
-        self.first = topology.ops[0]
+    def __init__(self, topology: Topology) -> None:
+        self.first = topology[topology.ops[0].name]
         self.planes = self.first.planes
         self.code = LevelCode(self.planes, self.first.size)
 
-    def form(self, images, model=None, progress=None):
+    def form(self, images: np.ndarray, model: Any = None, progress: Callable | None = None) -> torch.Tensor:
         parts = [encode.levels(torch.from_numpy(images[i:i + 1000]), self.first).to(torch.uint8)
                  for i in range(0, len(images), 1000)]
         return torch.cat(parts) if parts else torch.zeros((0, *self.code.shape), dtype=torch.uint8)
 
-    def augment(self, samples, recipe, generator, mirrored):
+    def augment(self, samples: torch.Tensor, recipe: TrainConfig, generator: torch.Generator,
+                mirrored: torch.Tensor | None) -> torch.Tensor:
         """Mirror and shift, exact on levels; contrast of each plane around its mean; a warp rounds to the nearest level.
 
         recipe: `TrainConfig`.  mirrored: bool (N,), drawn if None.
@@ -48,7 +53,7 @@ class Native:
         top = torch.tensor(self.planes, device=samples.device)[:, None, None] - 1.0
         return torch.minimum(((moved - mean) * factor + mean).round_().clamp_min_(0), top).to(torch.uint8)
 
-    def logits(self, model, samples):
+    def logits(self, model: Any, samples: torch.Tensor) -> torch.Tensor:
         return model.run(model.first_map(samples.to(torch.int32))).flatten(1)
 
 
@@ -57,13 +62,13 @@ class Latents:
 
     batch = 5000
 
-    def __init__(self, topology, cache=None):
+    def __init__(self, topology: Topology, cache: Path | None = None) -> None:
         self.code = BitCode(topology.shapes[LATENT][0])
         self.heads = {o.name for o in topology.head}
         self.cache = cache
 
     @torch.no_grad()
-    def form(self, images, model, progress=None):
+    def form(self, images: np.ndarray, model: Any, progress: Callable | None = None) -> torch.Tensor:
         """Latents of RGB images, computed once: `cache` is a folder of earlier ones, or None.
 
         Where the folder cannot be written, the latents are computed again by the next run.
@@ -106,8 +111,9 @@ class Latents:
         digest.update(f"{images.shape} {zlib.crc32(np.ascontiguousarray(images))}".encode())
         return digest.hexdigest()[:32]
 
-    def augment(self, samples, recipe, generator, mirrored):
+    def augment(self, samples: torch.Tensor, recipe: TrainConfig, generator: torch.Generator,
+                mirrored: torch.Tensor | None) -> torch.Tensor:
         return samples
 
-    def logits(self, model, samples):
+    def logits(self, model: Any, samples: torch.Tensor) -> torch.Tensor:
         return head.logits(model, samples.float() * 2 - 1)

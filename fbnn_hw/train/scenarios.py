@@ -4,6 +4,7 @@ RPT, retained pre-training task: the classes of the pre-training stay, so the ne
 FPT, forgotten pre-training task: the pre-training teaches the feature extractor alone; its classes are gone afterwards.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,14 +46,14 @@ class Scenario:
     unlabeled: bool = False
 
     @property
-    def classes(self):
+    def classes(self) -> int:
         return self.base + self.tasks * self.per_task
 
     @property
-    def settings(self):
+    def settings(self) -> tuple[str, ...]:
         return SETTINGS if self.base else ("fpt",)
 
-    def verify(self):
+    def verify(self) -> None:
         """Raises UsageError where a field has no value that a scenario can have."""
         for name, low in (("base", 0), ("tasks", 1), ("per_task", 1)):
             if not whole(getattr(self, name), low):
@@ -65,22 +66,22 @@ class Scenario:
             if getattr(self, name) not in DATASETS:
                 raise UsageError(f"--scenario {self.name}: {name} is {show(getattr(self, name))}, expected one of {', '.join(DATASETS)}")
 
-    def verify_classes(self, names):
+    def verify_classes(self, names: Sequence[str]) -> None:
         """Raises UsageError where the data set of the tasks has fewer classes than the scenario.  names: of the data set's classes."""
         if self.classes > len(names):
             raise UsageError(f"--scenario {self.name}: has {self.classes} classes, {self.data} has {len(names)}; expected no more")
 
-    def class_order(self, seed, again=None):
+    def class_order(self, seed: int, again: int | None = None) -> tuple[int, ...]:
         """Class numbers in the order of their arrival, a tuple; those of the pre-training come first.
 
         again: seed of another order of the classes after the pre-training; None keeps the scenario's.
         """
-        order = range(self.classes) if self.order == "listed" else np.random.default_rng(seed).permutation(self.classes)
+        order = list(range(self.classes) if self.order == "listed" else np.random.default_rng(seed).permutation(self.classes))
         if again is not None:
-            order = [*order[:self.base], *np.random.default_rng((again, 4)).permutation(list(order[self.base:]))]
+            order = [*order[:self.base], *np.random.default_rng((again, 4)).permutation(order[self.base:])]
         return tuple(int(i) for i in order)
 
-    def split(self, seed, setting, again=None):
+    def split(self, seed: int, setting: str, again: int | None = None) -> list[tuple[int, ...]]:
         """The tasks, a list of tuples of class numbers.
 
         With setting "rpt" the classes of the pre-training come first, as a task already learned.
@@ -103,7 +104,7 @@ SCENARIOS = {s.name: s for s in (
 )}
 
 
-def get(name):
+def get(name: str) -> Scenario:
     """The `Scenario` of a value of --scenario.
 
     name: one of SCENARIOS, or module:NAME of a `Scenario` elsewhere, which is then added to

@@ -1,7 +1,9 @@
 """The start of a run: a topology, proxies and batch norm, from a checkpoint, a training state, or nothing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -47,7 +49,7 @@ class Start:
     best: dict | None = None
     note: str = ""
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         """Return what a run that goes on from this start records of it.  Raises InputError where no checkpoint could hold it."""
         record = {"source": self.source, "sha256": self.sha256, "training": self.training}
         try:
@@ -56,13 +58,13 @@ class Start:
             raise InputError(f"{self.source}: {error}; a file of the same weights without its training record has room") from None
         return record
 
-    def verify_classifier(self):
+    def verify_classifier(self) -> None:
         """Raises InputError where layers after the latent, which are to learn, have thresholds."""
         if fixed := sorted(self.thresholds.keys() & set(classifier(self.topology))):
             raise InputError(f"{self.source}: has thresholds in {', '.join(fixed)}, which do not train; expected none after the latent")
 
 
-def read(path):
+def read(path: str | Path) -> Start:
     """The `Start` of a checkpoint.
 
     A training state of the same name and the same bits may lie beside it (.state).  Then the proxies
@@ -106,19 +108,19 @@ def _best(path, network):
     return best if equal else None
 
 
-def with_classes(topology, classes):
+def with_classes(topology: Topology, classes: Sequence[str]) -> Topology:
     """The topology with other classes, and as many logits."""
-    *rest, last = topology.ops
-    return Topology(topology.name, (*rest, replace(last, out_channels=len(classes))), tuple(classes))
+    last: Any = topology.ops[-1]
+    return Topology(topology.name, (*topology.ops[:-1], replace(last, out_channels=len(classes))), tuple(classes))
 
 
-def classifier(topology):
+def classifier(topology: Topology) -> list[str]:
     """Names of the layers with weights after the latent: they are what latent replay trains."""
     weighted = topology.weight_shapes()
     return [o.name for o in topology.head if o.name in weighted]
 
 
-def further(start, topology, seed, options):
+def further(start: Start, topology: Topology, seed: int, options: dict[str, Any]) -> FBNN:
     """Make an FBNN of `topology` that goes on from `start`.  Raises InputError where layers or classes differ.
 
     With options["norm"] "bn" the network has batch norm, as `make` says.  With "scales", scales take the
@@ -138,7 +140,7 @@ def further(start, topology, seed, options):
     return staged.to_scales(make(start, topology.classes, True, seed, {**options, "norm": "bn"}))
 
 
-def make(start, classes, retained, seed, options):
+def make(start: Start, classes: Sequence[str], retained: bool, seed: int, options: dict[str, Any]) -> FBNN:
     """Make an FBNN for `classes` with the weights of `start`.
 
     retained: keep the classifier, whose first rows are those of the pre-training's classes (RPT); else it

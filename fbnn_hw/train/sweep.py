@@ -10,8 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from .. import files
 from ..errors import ToolError, UsageError
@@ -28,7 +30,7 @@ JOBS = ".jobs.json"
 """File in the folder of the results that says which job has which run."""
 
 
-def grid(over):
+def grid(over: Iterable[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, dict[str, str]]]:
     """Return [(name, {flag: value})] for every combination.
 
     over: [(flag, values)] with values as typed; the last flag varies fastest.
@@ -40,7 +42,7 @@ def grid(over):
         yield re.sub(r"[/\\:]", ".", name), dict(zip(flags, values))
 
 
-def finished(path):
+def finished(path: str | Path) -> dict[str, Any] | None:
     """The values of a result file, or None where there is none yet or the run is still under way."""
     values = files.json_object(path) or {}
     if isinstance(training := values.get("training"), dict):
@@ -49,17 +51,18 @@ def finished(path):
     else:
         final, sequence = values.get("final"), values.get("sequence", {})
         whole = values.get("finished") and isinstance(final, dict) and isinstance(sequence, dict)
-        verb, scores = "cil", {**final, **sequence} if whole else {}
+        verb, scores = "cil", {**(final or {}), **sequence} if whole else {}
     return values if whole and are_scores(map(scores.get, METRICS[verb])) else None
 
 
-def path_in(folder, name):
+def path_in(folder: str | Path, name: str) -> str:
     """The path of a file in a folder, as a word that is no flag, as text."""
     path = str(Path(folder) / name)
     return f"./{path}" if path.startswith("-") else path
 
 
-def local(commands, jobs, threads=None, done=None, program=PROGRAM):
+def local(commands: Sequence[list[str]], jobs: int, threads: int | None = None, done: Callable | None = None,
+          program: Sequence[str] = PROGRAM) -> list[int | None]:
     """Run argv lists, each without the program's name, at most `jobs` at a time; return their exit codes in order.
 
     threads: of each process; None shares the cores out.  done(index, exit code, last line on stderr) is
@@ -68,7 +71,8 @@ def local(commands, jobs, threads=None, done=None, program=PROGRAM):
     """
     threads = threads or max(1, (os.cpu_count() or 1) // jobs)
     environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))}
-    codes, waiting, running = [None] * len(commands), list(enumerate(commands))[::-1], {}
+    codes: list[int | None] = [None] * len(commands)
+    waiting, running = list(enumerate(commands))[::-1], dict[int, tuple]()
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -99,22 +103,22 @@ def _last_line(file):
     return lines[-1].strip()
 
 
-def result_path(argv):
+def result_path(argv: list[str]) -> Path:
     """Return the path of a run's result."""
     path = Path(argv[argv.index("--out") + 1])
     return path if path.suffix == ".json" else path.with_suffix(".result.json")
 
 
-def state_path(argv):
+def state_path(argv: list[str]) -> Path:
     return Path(argv[argv.index("--out") + 1]).with_suffix(".state")
 
 
-def lock(state):
+def lock(state: Path) -> Path:
     """Path of the file that a run locks while it is under way, beside its state."""
     return state.with_name(f".{state.name}.lock")
 
 
-def resumed(argv):
+def resumed(argv: list[str]) -> list[str]:
     """The command line with --resume where an interrupted run left a state."""
     return [*argv, "--resume"] if state_path(argv).exists() else argv
 
@@ -126,7 +130,7 @@ class Run:
     requeue` or the death of its node, Slurm starts the same job again.
     """
 
-    def __init__(self, argv, program=PROGRAM):
+    def __init__(self, argv: list[str], program: Sequence[str] = PROGRAM) -> None:
         self.argv, self.program, self.process = argv, program, None
 
     def __call__(self):
@@ -136,7 +140,7 @@ class Run:
         self.process = subprocess.Popen(command, preexec_fn=_ignore_warnings)
         return self.process.wait()
 
-    def checkpoint(self):
+    def checkpoint(self) -> Any:
         from submitit.helpers import DelayedSubmission
 
         if self.process is not None:
@@ -160,7 +164,8 @@ RESTARTS = 1000
 """How often a run may meet its time limit."""
 
 
-def submit(commands, folder, options=None, cluster=None, program=PROGRAM):
+def submit(commands: Sequence[list[str]], folder: str | Path, options: dict | None = None, cluster: str | None = None,
+           program: Sequence[str] = PROGRAM) -> list:
     """Hand argv lists to submitit as one job array; returns its jobs, whose `result()` is the exit code.
 
     folder: of its logs.  options: of the executor, such as slurm_partition or timeout_min.  cluster: "slurm", "local", or None for what
@@ -186,7 +191,7 @@ def submit(commands, folder, options=None, cluster=None, program=PROGRAM):
     return jobs
 
 
-def queued(ids):
+def queued(ids: Iterable[str]) -> dict[str, str]:
     """{id: state such as PENDING or RUNNING} of those jobs that Slurm still has; empty where there is no Slurm."""
     if not ids or shutil.which("squeue") is None:
         return {}
@@ -195,7 +200,7 @@ def queued(ids):
     return {job: listed[job] for job in ids if job in listed}
 
 
-def options(text):
+def options(text: str) -> dict[str, int | str]:
     """"timeout_min=600,slurm_partition=gpu" -> {"timeout_min": 600, "slurm_partition": "gpu"}."""
     pairs = [pair.split("=", 1) for pair in text.split(",")] if text else []
     if any(len(pair) < 2 for pair in pairs):
@@ -203,7 +208,7 @@ def options(text):
     return {key: int(value) if value.isdigit() else value for key, value in pairs}
 
 
-def under_way(folder, commands):
+def under_way(folder: Path, commands: Sequence[list[str]]) -> dict[str, str]:
     """{path of the result: what is known of it} of the runs that another process or a job has."""
     jobs = files.json_object(folder / JOBS) or {}
     states, active = queued(list(map(str, jobs.values()))), {}
@@ -216,7 +221,7 @@ def under_way(folder, commands):
     return active
 
 
-def handed_over(commands, folder, logs, options, cluster):
+def handed_over(commands: Sequence[list[str]], folder: Path, logs: str | Path, options: dict | None, cluster: str | None) -> list:
     """The jobs of the runs, of which `under_way` then knows.  folder: of the results.  The others: as `submit` takes them."""
     jobs = submit(commands, logs, options, cluster)
     jobs_of_results = files.json_object(folder / JOBS) or {}
@@ -225,12 +230,12 @@ def handed_over(commands, folder, logs, options, cluster):
     return jobs
 
 
-def summary(verb, flags, results):
+def summary(verb: str, flags: Sequence[str], results: Iterable[tuple]) -> list[dict[str, Any]]:
     """[{"flags", "runs", "under_way", metric: {"mean", "deviation"}}] with the seeds of a combination together.
 
     results: [(values, result or None, whether it is under way)].
     """
-    groups = {}
+    groups: dict[tuple, list] = {}
     for values, result, active in results:
         groups.setdefault(tuple((flag, values[flag]) for flag in flags if flag != "seed"), []).append((result, active))
     rows = []
@@ -243,7 +248,7 @@ def summary(verb, flags, results):
     return rows
 
 
-def mean_text(pair):
+def mean_text(pair: dict[str, float | None]) -> str:
     """The mean of a metric as text, with its deviation."""
     if pair["mean"] is None:
         return "-"

@@ -7,6 +7,7 @@ import torch
 
 from .. import files
 from ..errors import InputError
+from ..ir.network import Topology
 from . import offline
 from .config import TrainConfig
 from .pretrain import make
@@ -19,7 +20,7 @@ class Teacher:
     None where the teacher's training had no validation split.
     """
 
-    def __init__(self, path, topology, device="cpu", precision="float32"):
+    def __init__(self, path: str | Path, topology: Topology, device: str | torch.device = "cpu", precision: str = "float32") -> None:
         """topology: of the student.  precision: of the teacher's arithmetic, see `TrainConfig`.
 
         Raises InputError where the teacher does not know all classes of the student, or takes images of another size.
@@ -53,7 +54,7 @@ class Teacher:
         self.model.to(device).eval().requires_grad_(False)
 
     @torch.no_grad()
-    def logits(self, images):
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Float logits (N, classes) of the student's classes, scaled as in the teacher's own loss, of uint8 images (N, 3, S, S)."""
         logits = self.model(images)
         return logits if self.columns is None else logits[:, self.columns]

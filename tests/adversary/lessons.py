@@ -21,8 +21,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-import fbnn_hw.board
-import fbnn_hw.board.lesson  # noqa: F401  what a command finds imported
+import fbnn_hw.board  # noqa: F401
+import fbnn_hw.board.lesson  # noqa: F401
+import fbnn_hw.cli.classify  # noqa: F401
+import fbnn_hw.cli.learn  # noqa: F401  what a command finds imported
 from fbnn_hw import cli
 from fbnn_hw.board.taught import Taught, named
 from fbnn_hw.ir.network import LATENT

@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw import predict
 from fbnn_hw.data import datasets
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
+from fbnn_hw.train import predict
 from tests import strategies
 
 

@@ -8,8 +8,8 @@ from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import MAX_CHANNELS, Network, Topology
 from fbnn_hw.nn import network as nn_network
-from fbnn_hw.predict import integer_logits
 from fbnn_hw.reference import encode, inference
+from fbnn_hw.train.predict import integer_logits
 from tests import strategies
 from tests.reference import naive
 

@@ -1,5 +1,6 @@
 """docs/benchmarks/captured.py without a GPU, where it takes the same steps one by one."""
 
+import argparse
 import json
 import shlex
 import sys
@@ -56,6 +57,6 @@ def test_the_command_of_a_record_has_the_recipe_of_the_run(run):
     for name in "abc":
         record = checkpoint.read(folder / f"{name}.pt").training
         words = shlex.split(record["command"])[2:]
-        parser = train.argparse.ArgumentParser()
+        parser = argparse.ArgumentParser()
         train.arguments(parser)
         assert train.recipe(parser.parse_args(words)).__dict__ == record["config"], name

@@ -526,7 +526,7 @@ class Learner(ReplayBuffer, wiring.Component):
                     with m.If(s.classifies):
                         s.states.go("REST")
                 with m.Elif(s.place[:self.bank_bits] == p.pixels - 1):
-                                s.states.go("FORWARD")
+                    s.states.go("FORWARD")
 
     def _choose(self, m, s):
         """The state after the scores, which decides whether counters move."""

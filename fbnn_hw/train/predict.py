@@ -4,11 +4,11 @@ import os
 
 import numpy as np
 
-from . import bits
-from .errors import InputError, UsageError, show, spelled
-from .ir.network import LATENT
-from .progress import silent
-from .reference.encode import checked
+from .. import bits
+from ..errors import InputError, UsageError, show, spelled
+from ..ir.network import LATENT
+from ..progress import silent
+from ..reference.encode import checked
 
 BACKENDS = ("torch", "reference")
 
@@ -48,7 +48,7 @@ def integer_logits(network, images, backend="reference", latent=False, progress=
     images = checked(images, network.topology.image_size)
     if latent and LATENT not in network.topology:
         raise InputError(f"model {network.topology.name}: has no layer named {LATENT}, expected one with --latent")
-    from .reference.inference import batch_size
+    from ..reference.inference import batch_size
 
     batch = batch_size(network.topology, BATCH)
     batches = [images[i:i + batch] for i in range(0, len(images), batch)]
@@ -59,7 +59,7 @@ def integer_logits(network, images, backend="reference", latent=False, progress=
 
 
 def _by_reference(network, batches, latent):
-    from .reference import inference
+    from ..reference import inference
 
     last = network.topology.ops[-1].name
     for images in batches:
@@ -73,7 +73,7 @@ def _by_reference(network, batches, latent):
 def _by_torch(network, batches, latent):
     import torch
 
-    from .nn.network import load
+    from ..nn.network import load
 
     model = load(network).eval()
     with torch.no_grad():
