@@ -1,7 +1,6 @@
 """The board's end of the host protocol, between a UART and an accelerator."""
 
 from math import isqrt
-from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -11,15 +10,15 @@ from amaranth.lib.wiring import In, Out
 from ..errors import UsageError
 from ..machine import protocol
 from ..machine.config import RGB_BITS
-from ..machine.protocol import Fault, Opcode
+from ..machine.protocol import Fault
 from .ahead import ReadAhead
+from .host_reply import Replies
+from .host_request import Requests
+from .host_signals import CYCLES_BITS, link_signals
 from .learning.learner import command_layout, host_layout
 from .signals import unnamed
 from .states import OneHot
 from .uart import UartReceiver, UartTransmitter
-
-CYCLES_BITS = 24
-"""Width of the counter of cycles in STATUS."""
 
 
 def learner_ports(plan, address_bits):
@@ -33,7 +32,7 @@ def learner_ports(plan, address_bits):
         "host_reply": In(plan.host_bits)}
 
 
-class HostLink(wiring.Component):
+class HostLink(Requests, Replies, wiring.Component):
     """Requests in, replies out; twin: `fbnn_hw.machine.protocol`.
 
     The link passes an image on while it arrives, so no memory holds it.  If the message turns out
@@ -158,7 +157,7 @@ class HostLink(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s = self._signals()
+        s = link_signals(self)
         m.submodules.receiver = s.rx = receiver = UartReceiver(self.clocks)
         m.submodules.transmitter = s.tx = UartTransmitter(self.clocks)
         m.d.comb += [receiver.line.eq(self.rx), self.tx.eq(s.tx.line)]
@@ -206,93 +205,6 @@ class HostLink(wiring.Component):
         with m.If(self.abort):
             m.d.sync += [s.held.eq(0), s.image_started.eq(0), s.image_received.eq(0), s.sample.eq(0)]
         return m
-
-    # Signals.
-
-    def _signals(self):
-        s = SimpleNamespace()
-        # The received byte.  Registers hold its meaning a cycle after it has come, and another cycle later what it is for the state; the
-        # next byte is many cycles away.
-        s.strobe = unnamed()  # a byte has come
-        s.broken = unnamed()  # a byte without stop bit has come
-        s.bad = unnamed(init=1)  # the state does not take it
-        s.cause = unnamed(4)  # why not, a Fault
-        s.accept = unnamed()  # the cycle after: a byte is taken
-        s.trouble = unnamed()  # the cycle after: the request ends with a fault
-        s.why = unnamed(4)  # that Fault
-        s.sync = unnamed()  # it is SYNC
-        s.legal = unnamed()  # it is an opcode
-        s.low_wrong = unnamed()  # it is not the low byte of the request's length
-        s.high_wrong = unnamed()  # it is not the high byte of the request's length
-        s.late_pixel = unnamed()  # the byte before is still held, or the weights are not loaded
-
-        # The request.
-        s.opcode = unnamed(6)
-        s.sequence = unnamed(8)
-        s.fault = unnamed(4)  # a Fault, or 0
-        s.status, s.with_logits, s.with_latent = s.opcode[1], s.opcode[0], s.opcode[1]
-        s.learning = s.opcode[5] if self.learns else Const(0, 1)
-        s.classify = s.opcode[4] & ~s.learning
-        s.access = s.learning & s.opcode[4]  # PEEK, POKE
-        s.poke = s.access & s.opcode[3]
-        s.last_sequence = unnamed(8)  # sequence of the last good request
-        s.remembered = unnamed()  # that request was carried out
-        s.repeated = unnamed()  # this request repeats it
-
-        # What makes the owner reset the accelerator: a fault, a result that does not come, an image that begins a pass anew.
-        s.abort = unnamed(3)
-        s.aborts = unnamed(3)  # a cycle later
-
-        # Counters of STATUS, and places.
-        s.frames = unnamed(16)
-        s.errors = unnamed(16)
-        s.failed = Signal()  # strobes with a fault, a cycle before `fault` has it
-        s.reason = unnamed(4)  # with `failed`: the new `fault`
-        s.cycles = Signal(CYCLES_BITS)
-        s.index = Signal(range(max(256 * self.identity.word_bytes, 32, self.image_bytes)))  # place of the byte in its field
-        s.at_start = unnamed()  # `index` was 0 by the state of the cycle before
-        s.step = unnamed()  # `index` goes on, where no byte moves it
-        s.step_word = unnamed()  # `index` goes on by a word
-        s.clear = unnamed()  # `index` goes back to 0
-        s.ends = unnamed()  # `index` is the last place of the state's field
-        s.at_end = unnamed()  # it was a cycle before
-
-        self._line_signals(s)
-        return s
-
-    def _line_signals(self, s):
-        """Signals of the line, of time, and of what stands between line and accelerator."""
-        s.crc = unnamed(16)
-        s.wrong = unnamed()  # it is not 0
-        s.sending = Signal()  # the check sum is that of the reply
-        # A byte that is sent: registers hold what it may be at `index`, another one which of them the state sends, another one the byte.
-        s.offer = unnamed()  # the state has a byte
-        s.offered = unnamed()  # and had it a cycle before
-        s.send = unnamed()  # `byte` is offered to the transmitter
-        s.byte = unnamed(8)
-        s.source = unnamed(range(8))  # number in `sources`
-        s.next_source = unnamed(range(8))
-        s.sources = [Const(protocol.SYNC, 8)]  # registers
-        s.length = Signal(16)  # of the reply's payload
-
-        # Time.
-        s.timer = unnamed(self.result_bits + 1)  # cycles since the last byte, or since the image was complete
-        s.keep = Signal()  # received bytes do not restart the timer
-        s.quiet = unnamed()  # the line has been quiet for the time-out
-        s.late = unnamed()  # no result has come in time
-
-        # The byte of an image waits until it is taken, at most until the next one has come.
-        s.pixel = unnamed(8)
-        s.held = unnamed()
-
-        # The accelerator's outputs.
-        s.result_waiting = unnamed()
-        s.result_ack = unnamed()
-
-        # With a learner.
-        s.image_started = unnamed()  # an image has begun, and its result has not left
-        s.image_received = unnamed()  # its last byte was taken
-        s.sample = unnamed()  # its result has left: it is the sample
 
     # Logic beside the states.
 
@@ -414,305 +326,3 @@ class HostLink(wiring.Component):
         m.d.comb += s.ends.eq(s.index[:5] == last)
         with m.If(s.sent & s.at_end):
             s.states.go(following)
-
-    # Chapter 1: receive a request.
-
-    def _receive(self, m, s):
-        with s.states.state("HUNT"):
-            m.d.sync += s.crc.eq(protocol.CRC_START)
-            m.d.comb += s.bad.eq(0)
-            with m.If(s.accept & s.sync):
-                m.d.sync += s.fault.eq(0)
-                s.states.go("OPCODE")
-        for state, take, bad, reason in (
-                ("OPCODE", self._take_opcode, ~s.legal, Fault.OPCODE), ("SEQUENCE", self._take_sequence, 0, 0),
-                ("LENGTH_LOW", self._take_length_low, s.low_wrong & ~s.poke, Fault.LENGTH),
-                ("LENGTH_HIGH", self._take_length_high, s.high_wrong, Fault.LENGTH)):
-            with s.states.state(state):
-                self._accept(m, s, take, bad, reason)
-        with s.states.state("IMAGE"):
-            m.d.comb += s.ends.eq(s.index == self.image_bytes - 1)
-            self._accept(m, s, self._take_pixel, s.late_pixel, Fault.BUSY, abort=self.ready)
-        if self.learns:
-            with s.states.state("OPERAND"):
-                m.d.comb += s.ends.eq(s.index[:2] == protocol.OPERAND_BYTES - 1)
-                self._accept(m, s, self._take_operand, s.ends & s.access & s.illegal_count, Fault.LENGTH)
-            with s.states.state("DATA"):
-                self._accept(m, s, self._take_word)
-                with m.If(s.all_words):
-                    m.d.comb += s.clear.eq(1)
-                    s.states.go("CRC")
-        with s.states.state("CRC"):
-            m.d.comb += s.ends.eq(s.index[0])
-            self._accept(m, s, self._take_crc, abort=s.classify)
-
-    def _take_opcode(self, m, s):
-        m.d.sync += s.opcode.eq(s.rx.byte)
-        s.states.go("SEQUENCE")
-
-    def _take_sequence(self, m, s):
-        m.d.sync += s.sequence.eq(s.rx.byte)
-        s.states.go("LENGTH_LOW")
-
-    def _take_length_low(self, m, s):
-        s.states.go("LENGTH_HIGH")
-
-    def _take_length_high(self, m, s):
-        s.states.go("CRC")
-        with m.If(s.classify):
-            s.states.go("IMAGE")
-        if self.learns:
-            with m.Elif(s.learning):
-                s.states.go("OPERAND")
-
-    def _take_pixel(self, m, s):
-        m.d.sync += [s.pixel.eq(s.rx.byte), s.held.eq(1), s.image_started.eq(1), s.image_received.eq(s.at_end), s.sample.eq(0)]
-        with m.If(s.at_end):
-            s.states.go("CRC")
-
-    def _take_crc(self, m, s):
-        with m.If(s.at_end):
-            s.states.go("CHECK")
-
-    def _take_operand(self, m, s):
-        label_bits = len(self.command.payload.label)
-        with m.If(s.at_end):
-            s.states.go("CRC")
-        with m.Switch(s.index[:2]):
-            for number in range(3):
-                with m.Case(number):
-                    if 8 * number < len(s.number):
-                        m.d.sync += s.number[8 * number:8 * number + 8].eq(s.rx.byte)
-                    m.d.sync += s.too_large.eq(s.too_large & (number > 0) | s.rx.byte[max(0, label_bits - 8 * number):].any())
-            with m.Case(3):
-                m.d.sync += s.count.eq(s.rx.byte)
-                with m.If(s.poke):
-                    s.states.go("DATA")
-
-    def _take_word(self, m, s):
-        m.d.comb += s.buffer_write.en.eq(1 << s.index[:s.word_bits])
-
-    # Chapter 2: carry it out.
-
-    def _execute(self, m, s):
-        with s.states.state("CHECK"):
-            s.states.go("WAIT")
-            with m.If(s.wrong):
-                self._fail(m, s, Fault.CRC, s.classify)
-            with m.Else():
-                m.d.sync += [s.last_sequence.eq(s.sequence), s.remembered.eq(1)]
-                with m.If(~s.classify & ~s.status & ~s.learning):
-                    m.d.sync += s.remembered.eq(0)
-                if self.learns:
-                    with m.If(s.learning):
-                        s.states.go("DISPATCH")
-        with s.states.state("WAIT"):
-            with m.If(~s.classify | s.result_waiting):
-                s.states.go("SYNC")
-                with m.If(s.classify):
-                    m.d.sync += [s.cycles.eq(s.timer), s.frames.eq(s.frames + 1)]
-            with m.Elif(s.late):
-                self._fail(m, s, Fault.RESULT, 1)
-        with s.states.state("QUIET"):
-            with m.If(s.quiet & ~s.rx.waiting if self.ahead else s.quiet):
-                s.states.go("SYNC")
-
-    def _dispatch(self, m, s):
-        """A good request to the learner."""
-        resets = ~s.access & (s.opcode[:3] == Opcode.RESET & 7)
-        of_sample = ~s.opcode[2] & (s.opcode[:2] != Opcode.REHEARSE & 3)  # LEARN, STORE
-        with m.If(s.access & ~s.poke):
-            s.states.go("SYNC")
-            with m.If(~self.ready):
-                self._refuse(m, s, Fault.BUSY)
-        with m.Elif(s.repeated):
-            s.states.go("WAIT")
-        with m.Elif(resets):
-            m.d.comb += s.abort[2].eq(1)
-            s.states.go("SYNC")
-        with m.Elif(~self.ready):
-            self._refuse(m, s, Fault.BUSY)
-        with m.Elif(s.poke):
-            s.states.go("POKE")
-        with m.Elif(of_sample & ~s.sample):
-            self._refuse(m, s, Fault.SAMPLE)
-        with m.Elif(of_sample & s.too_large):
-            self._refuse(m, s, Fault.LABEL)
-        with m.Else():
-            s.states.go("COMMAND")
-
-    def _execute_learning(self, m, s):
-        command, host = self.command, self.host
-        with s.states.state("DISPATCH"):
-            self._dispatch(m, s)
-        with s.states.state("COMMAND"):
-            m.d.comb += command.valid.eq(1)
-            with m.If(command.ready):
-                s.states.go("SETTLE")
-            with m.Elif(s.late):
-                self._refuse(m, s, Fault.RESULT)
-        with s.states.state("SETTLE"):  # until `busy` and `refused` are those of the command
-            m.d.comb += s.step.eq(1)
-            with m.If(s.index[:2].all()):
-                m.d.comb += s.clear.eq(1)
-                s.states.go("REST")
-        with s.states.state("REST"):
-            with m.If(~self.busy):
-                s.states.go("SYNC")
-                with m.If(self.refused):
-                    self._refuse(m, s, Mux(self.frozen, Fault.FROZEN, Fault.LABEL))
-            with m.Elif(s.late):
-                self._fail(m, s, Fault.RESULT)
-        with s.states.state("POKE"):
-            m.d.sync += s.asking.eq(s.settled & ~s.all_words & ~host.ready)
-            with m.If(s.all_words):
-                s.states.go("SYNC")
-            with m.Elif(host.ready):
-                m.d.comb += s.step_word.eq(1)
-            with m.Elif(s.late):
-                self._refuse(m, s, Fault.RESULT)
-        with s.states.state("FLUSH"):  # completes a damaged image and drops its result
-            m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack)
-            m.d.comb += s.ends.eq(s.index == self.image_bytes - 1)
-            with m.If(~s.image_received & ~s.held):
-                m.d.sync += [s.held.eq(1), s.image_received.eq(s.at_end)]
-                m.d.comb += s.step.eq(1)
-            with m.If(s.result_ack & self.result.valid):
-                m.d.sync += s.image_started.eq(0)
-                s.states.go("QUIET")
-            with m.Elif(s.late):
-                m.d.comb += s.abort[1].eq(1)
-                s.states.go("QUIET")
-
-    # Chapter 3: reply.
-
-    def _reply(self, m, s):
-        """The head of the reply."""
-        head = unnamed(8)
-        opcode = Mux(s.fault.any(), protocol.ERROR, Cat(s.opcode, Const(protocol.REPLY >> 6, 2)))
-        good = unnamed(16)  # the payload's length of a reply without a fault
-        m.d.sync += [good.eq(self._length(s)), s.length.eq(Mux(s.fault != 0, 1, good)),
-                     head.eq(Array([opcode, s.sequence, s.length[:8], s.length[8:]])[s.index[:2]])]
-        with s.states.state("SYNC"):
-            m.d.comb += s.offer.eq(1)
-            with m.If(s.sent):
-                s.states.go("HEAD")
-        with s.states.state("HEAD"):
-            m.d.comb += s.offer.eq(1)
-            self._source(m, s, head)
-            with m.If((s.index[:2] == 0) & ~s.sent):
-                m.d.sync += s.crc.eq(protocol.CRC_START)  # the bits of SYNC are no part of it
-            self._send_to(m, s, 3, "BYTES")
-            with m.If(s.sent & s.at_end & (s.fault == 0)):
-                with m.If(s.classify):
-                    s.states.go("LOGITS")
-                if self.learns:
-                    with m.If(s.learning):
-                        s.states.go("END")
-                        with m.If(s.access & ~s.poke):
-                            s.states.go("PEEK")
-
-    def _length(self, s):
-        """The length of the payload of a reply without a fault.  It stands still while the reply is sent."""
-        lengths = [protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
-        classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
-        fixed_length = Mux(s.status, protocol.STATUS_BYTES, self.identity_bytes)
-        if self.learns:
-            lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
-            classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]] + Mux(s.with_logits, self.class_count << 1, 0)
-            fixed_length = Mux(s.learning, Mux(s.access & ~s.poke, s.count << s.word_bits, 0), fixed_length)
-        return Mux(s.classify, classified, fixed_length)
-
-    def _reply_status(self, m, s):
-        """Identity, status or fault."""
-        identity = Array(Const(value, 8) for value in self.identity.pack().ljust(32, b"\0"))[s.index[:5]]
-        counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(int(self.ahead), 5)), *(
-            counter.word_select(i, 8) for counter in (s.frames, s.errors, s.cycles) for i in range(len(counter) // 8))])[s.index[:3]]
-        counter = unnamed(8)  # byte of the status
-        constant = unnamed(8)  # byte of the identity
-        info = unnamed(8)  # byte of the reply
-        of_model = unnamed()  # it is one of the model mark
-        told = Mux(s.status, counter, constant)
-        if self.model_mark is None:
-            m.d.sync += of_model.eq(~s.status & (s.index[:5] >= self.identity_bytes - protocol.MODEL_BYTES))
-            told = Mux(of_model, self.model, told)
-        m.d.sync += [counter.eq(counters), constant.eq(identity), info.eq(Mux(s.fault.any(), s.fault, told))]
-        with s.states.state("BYTES"):
-            m.d.comb += [s.offer.eq(1), self.model_next.eq(s.sent & of_model & (s.fault == 0))]
-            self._source(m, s, info)
-            self._send_to(m, s, Mux(s.status, protocol.STATUS_BYTES - 1, self.identity_bytes - 1), "END")
-            with m.If(s.fault != 0):
-                m.d.comb += s.ends.eq(1)
-
-    def _reply_result(self, m, s):
-        """Logits, latent and class of each image of the pass."""
-        def after_logits():
-            s.states.go("CLASS")
-            if self.latent_words:
-                with m.If(s.with_latent):
-                    s.states.go("LATENT")
-
-        def after_latent():
-            s.states.go("CLASS")
-
-        score = Signal(signed(16))
-        best = Signal(16)
-        m.d.comb += [score.eq(self.logits.payload.value), best.eq(self.result.payload)]
-        nothing = self.learns and not self.classes and self.class_count == 0  # no class is known, so no logit comes
-        self._pass_on(m, s, "LOGITS", self.logits, s.with_logits, score.as_unsigned(), after_logits, nothing)
-        if self.latent_words:
-            self._pass_on(m, s, "LATENT", self.latent, 1, self.latent.payload.word, after_latent)
-        with s.states.state("CLASS"):
-            m.d.comb += [s.offer.eq(s.result_waiting & ~s.result_ack), s.ends.eq(s.index[0])]
-            self._source(m, s, best.word_select(s.index[0], 8))
-            m.d.sync += s.result_ack.eq(s.sent & s.at_end)
-            with m.If(s.result_ack):
-                m.d.sync += [s.image_started.eq(0), s.sample.eq(1)]
-                s.states.go("END")
-            self._give_up(m, s)
-
-    def _pass_on(self, m, s, state, source, wanted, value, following, nothing=False):
-        """A state that takes the words of a stream up to the last one, and sends their bytes or drops them."""
-        count = len(value) // 8
-        place = s.index[:(count - 1).bit_length()]
-        byte = unnamed(8)  # of the word that the stream offers
-        last = unnamed()  # the word is the stream's last
-        m.d.sync += [byte.eq(value.word_select(place, 8)), last.eq(source.payload.last)]
-        with s.states.state(state):
-            m.d.comb += [s.offer.eq(s.result_waiting & wanted & ~s.result_ack), s.ends.eq(place == count - 1)]
-            self._source(m, s, byte)
-            m.d.sync += s.result_ack.eq(s.result_waiting & ~s.result_ack & (~wanted | s.sent & s.at_end))
-            with m.If(s.result_ack & last):
-                following()
-            if nothing is not False:
-                with m.If(nothing):
-                    following()
-            self._give_up(m, s)
-
-    def _give_up(self, m, s):
-        """End a reply whose result does not come.
-
-        Its head has been sent, so no error message can take its place; the host sees that the reply ends early.
-        """
-        with m.If(s.late):
-            m.d.comb += s.abort[1].eq(1)
-            m.d.sync += s.failed.eq(1)
-            s.states.go("HUNT")
-
-    def _reply_peek(self, m, s):
-        """Words of the learner's memory."""
-        with s.states.state("PEEK"):
-            m.d.sync += s.asking.eq(s.settled & ~s.all_words & ~self.host.ready)
-            with m.If(s.all_words):
-                m.d.comb += s.clear.eq(1)
-                s.states.go("END")
-            with m.Elif(self.host.ready):
-                s.states.go("PEEK_WORD")
-            with m.Elif(s.late):
-                m.d.sync += s.failed.eq(1)
-                s.states.go("HUNT")
-        with s.states.state("PEEK_WORD"):
-            m.d.comb += s.offer.eq(1)
-            self._source(m, s, self.host_reply.word_select(s.index[:s.word_bits], 8))
-            with m.If(s.sent & s.index[:s.word_bits].all()):
-                s.states.go("PEEK")

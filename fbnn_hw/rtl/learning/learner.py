@@ -15,6 +15,8 @@ from ..signals import unnamed
 from ..states import OneHot
 from . import noise
 from .classes import ClassTable, Scan
+from .counters import CounterMover
+from .host_port import HostPort
 from .lfsr import Registers
 from .noise import NoiseTable
 from .replay_buffer import MASK_REGISTER, NOISE_REGISTER, PICK_REGISTER, ReplayBuffer, Table
@@ -40,7 +42,7 @@ BEFORE = {Table.LATENT: ("DECIDE", "NEXT"), Table.SLOTS: ("CHECK_SLOT", "STORE",
 """The states that make ready for a loop over the words of a table, whether it follows or not."""
 
 
-class Learner(ReplayBuffer, wiring.Component):
+class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
     """Learns, rehearses, stores, freezes and classifies.
 
     docs/on-chip-learning.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
@@ -478,13 +480,6 @@ class Learner(ReplayBuffer, wiring.Component):
             with m.Else():
                 self._begin_score(m, s)
 
-    def _new_class(self, m, s):
-        """States that set the counters of a new class to their start values."""
-        def created():
-            m.d.sync += [self.class_count.eq(self.class_count + 1), s.starting.eq(1), s.new.eq(0)]
-            self._begin_move(m, s)
-        self._visit(m, s, "NEW", Scan.NEW, created)
-
     def _score(self, m, s):
         """States that score Q classes at a time, add noise to each score, and compare."""
         p, rows = self.plan, self.rows
@@ -539,157 +534,6 @@ class Learner(ReplayBuffer, wiring.Component):
             with m.Else():
                 self._begin_move(m, s)
         self._visit(m, s, "PRESENTED", Scan.PRESENT, presented)
-
-    def _move_counters(self, m, s):
-        """States that move the counters of a class, one word of one bank at a time.
-
-        A word is written while the data of the next one is on its way.  Without a mask the next one is
-        read while the word before is moved.  A word is read again where the write before it had to wait.
-        """
-        p, rows, update = self.plan, self.rows, s.update
-        # The last bits of the mask are drawn while the word is read.
-        drawing = ~s.everything & ~s.shipping & ~self._drawn(s, p.per_word)
-        late = range(p.per_word - p.drawn_late, p.per_word)
-        last = s.arrives == p.stored_bits - 1
-
-        def read():
-            m.d.comb += [rows.valid.eq(1), s.reads.eq(1)]
-            with m.If(rows.ready):
-                m.d.sync += s.part.eq(s.part + 1)
-                s.states.go("READ_WAIT")
-
-        def write():
-            m.d.comb += [rows.valid.eq(s.waits), s.writes.eq(1)]
-            with m.If(rows.ready):
-                m.d.sync += s.waits.eq(0)
-                with m.If(s.waits):
-                    m.d.sync += [weights.eq(Cat(weights, plane)[p.per_word:]) for weights, plane in zip(s.weights, self._planes(s))]
-        with s.states.state("ROW"):
-            m.d.comb += s.redraw.eq(1)
-            s.states.go("READ")
-        with s.states.state("READ"):
-            with m.If(drawing):
-                self._take(m, s, MASK_REGISTER)
-            with m.If(~drawing | Cat(self._drawn(s, bits) for bits in late).any()):
-                read()
-        with s.states.state("READ_WAIT"):
-            if p.drawn_late:
-                with m.If(drawing):
-                    self._take(m, s, MASK_REGISTER)
-            write()
-            s.states.go("MOVE")
-            with m.If(s.waits & ~rows.ready):
-                s.states.go("AGAIN")
-        with s.states.state("AGAIN"):
-            write()
-            m.d.sync += s.part.eq(s.arrives)
-            with m.If(rows.ready):
-                s.states.go("READ")
-        with s.states.state("MOVE"):
-            m.d.comb += s.redraw.eq(1)
-            m.d.sync += [
-                s.moved.eq(update.updated), s.waits.eq(1), s.moved_chunk.eq(s.arrives[self.bank_bits:]),
-                s.target.eq(1 << s.arrives[:self.bank_bits])]
-            s.states.go("READ")
-            with m.If(last):
-                s.states.go("WRITE_LAST")
-            with m.Elif(s.everything):
-                read()
-        with s.states.state("WRITE_LAST"):
-            write()
-            with m.If(rows.ready):
-                m.d.sync += [s.target.eq(1 << s.row[:self.bank_bits]), s.moves.eq(0)]
-                s.states.go("MIRROR")
-        with s.states.state("MIRROR"):
-            m.d.comb += [rows.valid.eq(1), s.writes.eq(1)]
-            with m.If(rows.ready):
-                self._next_plane(m, s)
-            with m.If(self._of_plane(s, -1, rows.ready)):
-                m.d.comb += [s.sample.advance.eq(1), s.advance.eq(1)]
-                m.d.sync += s.moves.eq(1)
-                if p.boot == "words":
-                    m.d.sync += s.boot_place.eq(s.boot_place + s.shipping)
-                s.states.go("READ")
-                with m.If(s.index == p.fan_in_words - 1):
-                    s.states.go("ROW_DONE")
-        self._row_done(m, s)
-
-    def _row_done(self, m, s):
-        """Choose the row that moves next: the next shipped one, the rival's, or none."""
-        with s.states.state("ROW_DONE"):
-            with m.If(s.shipping):
-                m.d.sync += s.label.eq(s.label + 1)
-                s.states.go("REST")
-                with m.If(s.label != self.plan.shipped - 1):
-                    self._begin_move(m, s)
-            with m.Elif(s.starting):
-                m.d.sync += s.starting.eq(0)
-                if self.plan.adds:
-                    s.states.go("PRESENTED")
-                else:
-                    s.states.go("LOADED")
-            with m.Elif(Const(1) if self.plan.adds else s.rival_turn | s.first_steps):
-                m.d.sync += s.rival_turn.eq(0)
-                self._end_presentation(m, s)
-            with m.Else():
-                m.d.sync += s.rival_turn.eq(1)
-                self._begin_move(m, s)
-
-    def _host(self, m, s):
-        """States that carry out an access of the host."""
-        host, rows = self.host.payload, self.rows
-        with s.states.state("HOST"):
-            m.d.sync += [
-                s.block.eq(0), s.source.eq(1 << host.address[:self.bank_bits]), s.target.eq(1 << host.address[:self.bank_bits]),
-                s.slot.eq(host.address), self.host_reply.eq(0)]
-            s.states.go("HOST_ADDRESS")
-            with m.If(host.space == Space.BANKS):
-                s.states.go("HOST_ROW")
-        with s.states.state("HOST_ADDRESS"):
-            s.states.go("HOST_LOOK")
-        with s.states.state("HOST_LOOK"):
-            s.states.go("HOST_DONE")
-            self._host_look(m, s)
-        with s.states.state("HOST_ROW"):
-            m.d.comb += [rows.valid.eq(1), s.reads.eq(1), s.writes.eq(host.write)]
-            with m.If(rows.ready):
-                s.states.go("HOST_WAIT")
-                with m.If(host.write):
-                    s.states.go("HOST_DONE")
-        with s.states.state("HOST_WAIT"):
-            with m.If(s.arrived):
-                m.d.sync += self.host_reply.eq(s.bank_word)
-                s.states.go("HOST_DONE")
-        with s.states.state("HOST_DONE"):
-            m.d.comb += self.host.ready.eq(1)
-            s.states.go("REST")
-
-    def _host_look(self, m, s):
-        """Carry out an access to what lies outside the banks."""
-        host, classes, registers = self.host.payload, s.classes, s.registers
-        scalars = Array([self.class_count, self.used, self.frozen, 0])[host.address[:2]]
-        m.d.comb += [
-            registers.load.eq(1),
-            registers.data.eq(Mux(host.write, host.data[0], registers.bit)), s.label_write.data.eq(host.data)]
-        with m.Switch(host.space):
-            with m.Case(Space.LABELS):
-                m.d.comb += s.label_write.en.eq(host.write)
-                m.d.sync += self.host_reply[:self.plan.class_bits].eq(s.label_read.data)
-            with m.Case(Space.COUNTS):
-                m.d.comb += classes.host_write[0].eq(host.write)
-                m.d.sync += self.host_reply[:len(classes.counts)].eq(classes.counts)
-            with m.Case(Space.PRESENTED):
-                m.d.comb += classes.host_write[1].eq(host.write)
-                m.d.sync += self.host_reply[:16].eq(classes.presented_left)
-            with m.Case(Space.SCALARS):
-                m.d.sync += self.host_reply[:len(scalars)].eq(scalars)
-                with m.If(host.write):
-                    for number, scalar in enumerate((self.class_count, self.used, self.frozen)):
-                        with m.If(host.address[:2] == number):
-                            m.d.sync += scalar.eq(host.data)
-            with m.Default():
-                m.d.comb += registers.shift.eq(1 << registers.select)
-                m.d.sync += self.host_reply[0].eq(registers.bit)
 
 
 def _one_of(*choices):
