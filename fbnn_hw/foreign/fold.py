@@ -19,7 +19,7 @@ the nearest thing that works.
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -27,109 +27,20 @@ from typing import Any
 import numpy as np
 
 from .. import bits
-from ..errors import InputError, UsageError, show, spelled
+from ..errors import InputError, show
 from ..ir import ops
 from ..ir.network import MAX_LAYERS, Network, Topology
-from .imported import CLASSES, LOGITS, Imported, Part
-
-Function = Callable[[np.ndarray], np.ndarray]
-"""Real values float64 (K, channels) -> (K, channels), monotone in each channel."""
+from .imported import LOGITS, Imported, Part, class_names
+from .values import Bits, Function, Image, Sum, Value
 
 CLOSE = 1e-6
 """Relative difference up to which two real numbers of a file count as equal."""
 ROUNDING, COMPUTED = 2e-7, 1e-13
 """Those that numbers have which are equal but for a rounding to float32, and but for the roundings of this program."""
-MANY = 2 ** 18
-"""Points at which a function is evaluated."""
 MAX_FUNCTIONS = 64
 """Most functions of single values after a layer; each new one is evaluated together with those before it."""
 ROUNDED = "lies on a sum, where the source rounds and may give the other bit"
 """The end of a note about a threshold."""
-
-
-@dataclass(frozen=True)
-class Image:
-    """The picture.
-
-    table: float64 (256, channels), the value of each byte.  size: pixels a side.  vector: whether the
-    source has flattened it.  kind: the type of the values, for a reader that computes in it.
-    """
-
-    table: np.ndarray
-    size: int
-    vector: bool = False
-    kind: Any = None
-
-    @property
-    def shape(self):
-        return (self.table.shape[1], self.size, self.size)
-
-
-@dataclass(frozen=True)
-class Bits:
-    """A map of an op.
-
-    name: of the op.  shape: (channels, height, width).  gain, offset: float64 (channels,).  top: 1, or 255
-    for bytes.  copies: copies of each channel in the source, whose values add up.  pad: pixels of the real
-    value pad_value that the source puts around the map for its reader.
-    """
-
-    name: str
-    shape: tuple
-    gain: np.ndarray
-    offset: np.ndarray
-    top: int = 1
-    vector: bool = False
-    copies: int = 1
-    pad: int = 0
-    pad_value: float = 0.0
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Dot products that are no op yet.
-
-    op: the op that it will become.  source: the map that it reads.  weights: its bits, or None for a sum
-    over the map.  bias: real (channels,).  functions: applied in turn to gain * direction * dot + bias.
-    pools: names of the poolings, each the largest of 2 x 2.  flat: whether the source has flattened the
-    result.  last: the place of the last function in the source.
-    """
-
-    op: Any
-    source: Bits
-    weights: Any
-    shape: tuple
-    largest: int
-    gain: np.ndarray
-    bias: np.ndarray
-    last: str
-    direction: np.ndarray
-    functions: tuple[Function, ...] = ()
-    pools: tuple[str, ...] = ()
-    vector: bool = False
-    flat: bool = False
-
-    def value(self, dot):
-        """Real values (K, channels) of dot products (K, channels) as the op has them."""
-        y = dot * self.direction * self.gain + self.bias
-        for function in self.functions:
-            y = function(y)
-        return y
-
-    def dots(self):
-        """Dot products from -largest to largest, all or many of them: int64 (K, channels)."""
-        count = min(2 * self.largest + 1, max(65, MANY // self.shape[0]))
-        return np.linspace(-self.largest, self.largest, count).astype(np.int64)[:, None] * np.ones(self.shape[0], np.int64)
-
-    def falls(self):
-        """Whether the value falls as the dot product rises, bool (channels,)."""
-        ends = np.full((2, self.shape[0]), self.largest, np.float64)
-        ends[0] *= -1
-        low, high = self.value(ends)
-        return high < low
-
-
-Value = Image | Bits | Sum
 
 
 @contextmanager
@@ -159,14 +70,6 @@ def _plain(op: Any) -> Any:
             raise InputError(f"layer {op.name}: {noun} is {show(value)}, expected an integer") from None
 
     return replace(op, **{f.name: own(getattr(op, f.name), f.name) for f in fields(op)})
-
-
-def _class_names(classes: Any) -> tuple[str, ...]:
-    """Names of classes, from any sequence of text or numbers; none where it is None or empty."""
-    values = classes.tolist() if hasattr(classes, "tolist") else () if classes is None else classes
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise UsageError(f"classes: found {show(classes)}, expected a list of names")
-    return tuple(spelled(str(name)) if isinstance(name, str | int | np.integer) else name for name in values)
 
 
 @dataclass
@@ -625,7 +528,7 @@ class Builder:
         last = self._as_dense(x, where)
         scale, shift = self._scale(last)
         weights = last.weights if scale > 0 else 1 - last.weights
-        classes = _class_names(classes) or tuple(map(str, range(last.shape[0])))
+        classes = class_names(classes) or tuple(map(str, range(last.shape[0])))
         if len(classes) != last.shape[0]:
             raise InputError(f"{where}: has {last.shape[0]} outputs, found {len(classes)} names of classes, expected one for each output")
         self.names.discard("logits")
@@ -692,11 +595,3 @@ class Builder:
             self.weights[op.name] = weights
         if thresholds is not None and thresholds.any():
             self.thresholds[op.name] = thresholds.astype(np.int32)
-
-
-def classes_alone(imported: Imported) -> Imported:
-    """Mark `imported` as equal in its classes alone.
-
-    That is the case where the source gives the class, or a function that keeps the order of the logits.
-    """
-    return replace(imported, exact=CLASSES, scale=None, shift=None)

@@ -180,3 +180,19 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "Concat": lambda node, *vs: np.concatenate([np.atleast_1d(v) for v in vs], node.attributes.get("axis", 0)),
     "Gather": _gather, "Slice": _slice}
 """{name of a node: function}, as `SINGLE`; no result has more values than the inputs."""
+
+
+def batch_norm(node, parameters, where):
+    """BatchNormalization on (K, channels)."""
+    gain, bias, mean, variance = parameters
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(variance + node.attributes.get("epsilon", 1e-5))
+    if not np.isfinite(deviation).all() or (deviation == 0).any():
+        raise InputError(f"{where}: has a variance of {variance.min():g}, expected numbers above 0")
+
+    def function(values):
+        if values.shape[1] != gain.size:
+            raise InputError(f"{where}: has statistics of {gain.size} channels, expected {values.shape[1]}")
+        return (values - mean) / deviation * gain + bias
+
+    return function

@@ -6,19 +6,18 @@ differ where a sum lies within a rounding of a threshold; a note says where a th
 """
 
 import math
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, show
-from ..ir import file, ops
-from ..ir.network import LATENT, Network, Topology
+from ..ir import ops
 from . import fold, onnx_graph, onnx_values
-from .imported import Imported, Part, name_of
+from .imported import Imported, Part, alike, classes_alone, name_of, with_latent
 from .onnx_graph import Node
+from .onnx_maps import Map
 
 ENDS = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
 QUANTISERS = ("BipolarQuant", "Quant", "IntQuant", "Sign", "MultiThreshold")
@@ -31,43 +30,6 @@ MAX_VALUES = 2 ** 24
 """Most values of a map."""
 
 
-@dataclass(frozen=True)
-class _Map:
-    """A value of the graph that depends on the image.
-
-    last: whether the file has its channels last.  order: of a vector in another order than the file's:
-    element i of the file is element order[i].  groups: of a map whose channels the file has split into two
-    axes for a shuffle, else 0; turned: whether the two are swapped, so that a shuffle is still to be made.
-    whole: whether its numbers are integers of 8 bits, in which a node wraps and divides without a remainder.
-    """
-
-    value: fold.Value
-    last: bool = False
-    order: np.ndarray | None = None
-    groups: int = 0
-    turned: bool = False
-    whole: bool = False
-
-    @property
-    def sizes(self):
-        """Sizes of the file's array behind those of the batch."""
-        channels, height, width = self.value.shape
-        if self.value.vector:
-            return (channels * height * width,)
-        if self.groups:
-            split = (self.groups, channels // self.groups)
-            return (*(split[::-1] if self.turned else split), height, width)
-        return (height, width, channels) if self.last else (channels, height, width)
-
-    @property
-    def channels(self):
-        """Which channel of the value each channel of the file is, in the file's order, int (channels,)."""
-        count = self.value.shape[0]
-        if self.turned:
-            return np.arange(count).reshape(self.groups, -1).T.reshape(-1)
-        return self.order if self.order is not None and len(self.order) == count else np.arange(count)
-
-
 def read(path: Path, classes: tuple[str, ...] | None = None, low: float | None = None, high: float | None = None) -> Imported:
     """The network of a file.  low, high: the values of the bytes 0 and 255 at its input, None as in `foreign.read`.  Raises InputError,
     which names the node, for what +1 and -1 cannot express."""
@@ -77,18 +39,13 @@ def read(path: Path, classes: tuple[str, ...] | None = None, low: float | None =
         imported = reader.read(name_of(path), classes)
         if reader.asked and graph.shape[0] is None:
             other = _Reader(graph, low, high, batch=2).read(name_of(path), classes)
-            if not _alike(imported, other):
+            if not alike(imported, other):
                 raise InputError(f"{reader.asked}: the network computes with the number of images, expected it in shapes alone")
         return imported
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         raise InputError(f"{path}: is a damaged ONNX file ({show(str(error))[1:-1]}), expected one that onnx.checker accepts") from None
-
-
-def _alike(one, other):
-    """Whether two imported networks are the same."""
-    return (one.scale, one.shift) == (other.scale, other.shift) and file.dumps(one.network) == file.dumps(other.network)
 
 
 class _Reader:
@@ -113,7 +70,7 @@ class _Reader:
                 raise InputError(f"{node}: follows a {self.ended.op}, expected the end of the network")
             self._checked(node)
         output = self._output_of(self.graph.output, "the output")
-        if not isinstance(output, _Map):
+        if not isinstance(output, Map):
             raise InputError("the output does not depend on the image, expected the logits")
         self._whole_channels(output, "the output")
         record = {"source": "a QONNX file", **({"producer": self.graph.producer} if self.graph.producer else {})}
@@ -121,8 +78,8 @@ class _Reader:
         first = imported.network.topology.ops[0].name
         if all(first not in part.layers for part in imported.parts):
             imported = replace(imported, parts=(Part(f"input {self.graph.input[:60]}", (first,), "reads bytes"), *imported.parts))
-        imported = _with_latent(imported)
-        return fold.classes_alone(imported) if self.ended else imported
+        imported = with_latent(imported)
+        return classes_alone(imported) if self.ended else imported
 
     def _range(self, low, high):
         """The values of the bytes 0 and 255 at the input."""
@@ -151,7 +108,7 @@ class _Reader:
                              f"S from {SIZES[0]} to {SIZES[1]}")
         # The other program gets images in float32.
         bytes_ = np.float32(low + (high - low) / 255 * np.arange(256)).astype(np.float64)
-        return _Map(fold.Image(np.repeat(bytes_[:, None], sizes[0], 1), sizes[1], len(shape) == 2), last)
+        return Map(fold.Image(np.repeat(bytes_[:, None], sizes[0], 1), sizes[1], len(shape) == 2), last)
 
     def _output_of(self, name, reader):
         if name not in self.values:
@@ -167,7 +124,7 @@ class _Reader:
 
     def _run(self, node):
         args = [self._output_of(name, node) if name else None for name in node.inputs]
-        maps = [value for value in args if isinstance(value, _Map)]
+        maps = [value for value in args if isinstance(value, Map)]
         if not maps:
             if node.op not in onnx_values.CONSTANT and node.op not in onnx_values.SINGLE:
                 raise InputError(f"{node}: {self._unknown(node)}")
@@ -181,12 +138,12 @@ class _Reader:
             result = self._value(node, args, maps)
             results = result if isinstance(result, list) else [result]
             for value in results:
-                if isinstance(value, _Map):
+                if isinstance(value, Map):
                     self._spend(node, value.value.shape[0] * (1 + len(getattr(value.value, "functions", ()))))
         for name, value in zip(node.outputs, results):
             if name and name in self.values:
                 raise InputError(f"{node}: gives {name[:60]!r}, which is there before it, expected a name for each value")
-            if isinstance(value, _Map) and math.prod(value.value.shape) > MAX_VALUES:
+            if isinstance(value, Map) and math.prod(value.value.shape) > MAX_VALUES:
                 raise InputError(f"{node}: gives a map of {'x'.join(map(str, value.value.shape))}, expected at most {MAX_VALUES} values")
             self.values[name] = value
 
@@ -233,7 +190,7 @@ class _Reader:
             self._whole_channels(maps[0], where)
             self._end(node, maps[0], where)
             return [maps[0], maps[0]]
-        if node.op in QUANTISERS and isinstance(args[0], _Map) and len(maps) == 1:
+        if node.op in QUANTISERS and isinstance(args[0], Map) and len(maps) == 1:
             self._no_wider(node, args, where)
             return self._quantised(node, args, where)
         if node.op in onnx_values.RISING or node.op == "BatchNormalization":
@@ -247,7 +204,7 @@ class _Reader:
                 self._whole_channels(value, where)
         if node.op == "Concat":
             return handler(self, node, args, where)
-        if len(maps) > 1 or not isinstance(args[0], _Map):
+        if len(maps) > 1 or not isinstance(args[0], Map):
             raise InputError(f"{where}: reads two maps, or weights that are no constants; expected one map first, then constants")
         return handler(self, node, args[0], args[1:], where)
 
@@ -261,7 +218,7 @@ class _Reader:
         """Raises InputError where a constant makes more images or axes of a map than it has."""
         if node.op in ("MultiThreshold", "BatchNormalization"):
             return
-        rank = next(1 + len(value.sizes) for value in args if isinstance(value, _Map))
+        rank = next(1 + len(value.sizes) for value in args if isinstance(value, Map))
         for value in args:
             if isinstance(value, np.ndarray) and (value.shape[:max(0, value.ndim - rank + 1)].count(1) < value.ndim - rank + 1):
                 raise InputError(f"{where}: has a constant of {'x'.join(map(str, value.shape))} for a map of {rank} axes, which makes more "
@@ -278,7 +235,7 @@ class _Reader:
 
     def _part(self, where, value, note=""):
         self.builder.part(where, (value.op.name if isinstance(value, fold.Sum) else value.name,), note)
-        return _Map(value)
+        return Map(value)
 
     # Functions of single values
 
@@ -289,7 +246,7 @@ class _Reader:
         self._require(where, not maps[0].whole, "computes with uint8, which wraps", "a Cast to FLOAT before it")
         place = next(i for i, value in enumerate(args) if value is maps[0])
         if node.op == "Div" and place == 1 or any(value is not None and not np.isfinite(value).all() for value in args
-                                                  if not isinstance(value, _Map)):
+                                                  if not isinstance(value, Map)):
             raise InputError(f"{where}: divides by the map, or has a constant that is NaN or infinite, expected a finite function")
         if node.op == "BatchNormalization":
             trains = node.attributes.get("training_mode") or (  # which older files say by their outputs
@@ -298,7 +255,7 @@ class _Reader:
                 raise InputError(f"{where}: has no constant statistics, expected an export in evaluation mode")
             self._require(where, self._channel_axis(maps[0]) == 1, "takes rows as channels, for the map has its channels last",
                           "a map with the channels first")
-            function = _batch_norm(node, [np.asarray(value).reshape(-1) for value in args[1:5]], where)
+            function = onnx_values.batch_norm(node, [np.asarray(value).reshape(-1) for value in args[1:5]], where)
         else:
             def function(v):
                 return onnx_values.single(node, *(v if i == place else value for i, value in enumerate(args)))
@@ -472,7 +429,7 @@ class _Reader:
             raise InputError(f"{where}: pools {window[0]} by {window[1]} with pads {window[2]}{edge}, expected 2x2 blocks without pads")
         y = self.builder.pool(x.value, where, self._hint("pool"))
         self.builder.part(where, (y.pools[-1] if isinstance(y, fold.Sum) else y.name,))
-        return _Map(y)
+        return Map(y)
 
     def _average(self, node, x, values, where):
         self._channels_first(x, where)
@@ -498,7 +455,7 @@ class _Reader:
         order = None
         if x.last and height * width > 1 and channels > 1:
             order = np.arange(channels * height * width).reshape(channels, -1).T.reshape(-1)
-        return _Map(self.builder.flatten(x.value, where), order=order, whole=x.whole)
+        return Map(self.builder.flatten(x.value, where), order=order, whole=x.whole)
 
     def _flatten(self, node, x, values, where):
         self._require(where, node.attributes.get("axis", 1) == 1, "flattens from another axis", "one vector for each image")
@@ -556,16 +513,16 @@ class _Reader:
         channel = 3 if x.last else 1
         legal = axes is None or {axis % 4 for axis in axes} == {1, 2, 3} - {channel}
         self._require(where, legal and not x.value.vector, f"squeezes axes {axes}", "rows and columns")
-        return _Map(replace(x.value, vector=True))
+        return Map(replace(x.value, vector=True))
 
     def _unsqueeze(self, node, x, values, where):
         axes = onnx_values.axes(node, (node, *values)) or []
         self._require(where, x.value.vector and x.order is None and {axis % 4 for axis in axes} == {2, 3} and x.value.shape[1:] == (1, 1),
                       f"adds axes {axes}", "rows and columns of a vector")
-        return _Map(replace(x.value, vector=False))
+        return Map(replace(x.value, vector=False))
 
     def _concat(self, node, args, where):
-        maps = [value for value in args if isinstance(value, _Map)]
+        maps = [value for value in args if isinstance(value, Map)]
         self._require(where, len(maps) == len(args), "concatenates constants", "maps")
         last = maps[0].last
         rank = 2 if maps[0].value.vector else 4
@@ -588,7 +545,7 @@ class _Reader:
         if not pixels:
             return x
         self.builder.part(where)
-        return _Map(self.builder.pad(x.value, pixels, float(np.asarray(value).reshape(-1)[0]), where))
+        return Map(self.builder.pad(x.value, pixels, float(np.asarray(value).reshape(-1)[0]), where))
 
     def _slice(self, node, x, values, where):
         starts, ends = (np.asarray(node.attributes.get(name, values[i] if len(values) > i else ())).reshape(-1)
@@ -615,42 +572,6 @@ class _Reader:
         self._require(where, legal and not x.last and x.order is None, f"splits into {sizes}", "runs of channels, axis 1")
         ends = np.cumsum(sizes)
         return [self._part_of(x, int(end - size), int(end), where) for size, end in zip(sizes, ends)]
-
-
-def _batch_norm(node, parameters, where):
-    """BatchNormalization on (K, channels)."""
-    gain, bias, mean, variance = parameters
-    with np.errstate(all="ignore"):
-        deviation = np.sqrt(variance + node.attributes.get("epsilon", 1e-5))
-    if not np.isfinite(deviation).all() or (deviation == 0).any():
-        raise InputError(f"{where}: has a variance of {variance.min():g}, expected numbers above 0")
-
-    def function(values):
-        if values.shape[1] != gain.size:
-            raise InputError(f"{where}: has statistics of {gain.size} channels, expected {values.shape[1]}")
-        return (values - mean) / deviation * gain + bias
-
-    return function
-
-
-def _with_latent(imported):
-    """`imported` whose last dense layer before the logits is named latent, so that a design can learn from there on."""
-    network = imported.network
-    own = {op.name: op for op in network.topology.ops}
-    before = own[network.topology.ops[-1].inputs[0]]
-    if before.kind != "dense" or LATENT in own:
-        return imported
-
-    def named(name):
-        return LATENT if name == before.name else name
-
-    renamed = tuple(replace(op, name=named(op.name), inputs=tuple(map(named, op.inputs))) for op in network.topology.ops)
-    again = Network(Topology(network.topology.name, renamed, network.topology.classes),
-                    {named(name): value for name, value in network.weights.items()},
-                    {named(name): value for name, value in network.thresholds.items()}, network.training)
-    parts = tuple(replace(part, layers=tuple(map(named, part.layers)), note=re.sub(rf"\b{before.name}\b", LATENT, part.note))
-                  for part in imported.parts)
-    return replace(imported, network=again, parts=parts)
 
 
 HANDLERS = {

@@ -21,10 +21,11 @@ from torch import fx, nn
 from .. import files
 from ..errors import InputError, UsageError, show
 from ..foreign import fold
-from ..foreign.imported import Imported, name_of
+from ..foreign.imported import Imported, classes_alone, name_of
 from ..ir import ops
 from . import checkpoint, layers
-from .network import load
+from .compared import compare
+from .fx_nodes import above, array, called, first_line, flat, in_place, last_line, maps, pair, place, short, signs
 
 IDENTITIES = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.AlphaDropout)
 MONOTONE = (nn.BatchNorm1d, nn.BatchNorm2d, nn.Hardtanh, nn.ReLU, nn.ReLU6, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Hardsigmoid, nn.Softplus,
@@ -35,8 +36,6 @@ CASTS = {"float": torch.float32, "double": torch.float64, "half": torch.float16,
          "type_as": None}
 """{name of a method: the type that it gives, or None where its operands say it}."""
 HALVES = (torch.float16, torch.bfloat16)
-RANDOM_IMAGES = 8
-"""Fewest images beside the example on which a module and its checkpoint are compared."""
 MONOTONE_FUNCTIONS = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg", torch.add: "add",
     torch.sub: "sub", torch.mul: "mul", torch.div: "div", torch.neg: "neg", torch.clamp: "clamp", torch.relu: "relu", F.relu: "relu",
@@ -146,7 +145,7 @@ def export(module: nn.Module, example: torch.Tensor, path: str | Path, classes: 
     try:
         with torch.no_grad():
             imported = _Reader(module, shape).read(str(name) if name else name_of(path), classes)
-            imported = _compare(module, example, imported)
+            imported = compare(module, example, imported)
     finally:
         for part, mode in training.items():  # one by one: some may be kept in evaluation
             part.training = mode
@@ -172,45 +171,6 @@ def _unwrapped(module):
     return module
 
 
-def _compare(module, example, imported):
-    """Compare the module with its checkpoint on the example and on random images; returns `imported` with what there is to note.
-
-    Raises InputError where the two differ, but for random images where the module rounds and a note says so.
-    """
-    twin = load(imported.network)
-    wrong = _differences(module, twin, example, imported)
-    differ = f"the module and its checkpoint differ on {wrong} of {len(example)} images of the example"
-    near = next((note for note in imported.notes if note.endswith(fold.ROUNDED)), "")
-    if wrong and near:
-        raise InputError(f"{near}; {differ}; expected a batch norm before the sign, fbnn_hw.nn.Bits8 in place of scaled bytes, or "
-                         "x.sum((2, 3)) in place of a mean")
-    if not wrong:  # an example of one image, or of plain ones, shows little
-        generator, count = torch.Generator().manual_seed(0), -(-RANDOM_IMAGES // len(example))
-        others = [torch.randint(0, 256, example.shape, dtype=torch.uint8, generator=generator).to(example.device) for _ in range(count)]
-        wrong = sum(_differences(module, twin, images, imported) for images in others)
-        differ = f"the module and its checkpoint differ on {wrong} of {count * len(example)} random images"
-        if wrong and near:
-            return replace(imported, notes=(*imported.notes, differ))
-    if wrong:
-        raise InputError(f"{differ}; expected equal logits: does the module change with what it was given before?")
-    return imported
-
-
-def _differences(module, twin, images, imported):
-    """The number of images on which the module and the checkpoint, as the network `twin`, differ."""
-    try:
-        theirs = module(images)
-    except Exception as error:  # whatever a module does with images
-        raise InputError(f"{_last_line(error) or type(module).__name__}: the module cannot be run on the example "
-                         f"({type(error).__name__}: {_first_line(error)})") from None
-    ours, theirs = twin.logits(images.expand(-1, 3, -1, -1)).double(), theirs.reshape(len(images), -1)  # which may be (N, classes, 1, 1)
-    if imported.scale is None:
-        theirs = theirs.argmax(1) if theirs.is_floating_point() else theirs[:, 0]  # argmax gives the class itself
-        return int((ours.argmax(1) != theirs).sum())
-    equal = ((theirs.double() - imported.shift) / imported.scale - ours).abs() <= 0.01  # which NaN is not
-    return int((~equal).any(1).sum())
-
-
 class _Reader:
     """Hands the nodes of a traced module to a `Builder`.  shape: of the example."""
 
@@ -226,7 +186,7 @@ class _Reader:
         except InputError:
             raise
         except Exception as error:  # whatever a module does with a proxy
-            line, said = _last_line(error), _first_line(error)
+            line, said = last_line(error), first_line(error)
             form = ("every layer as an attribute of its module, and lists of layers in nn.ModuleList" if "not installed as a sub" in said
                     else "a forward without branches on values, and signs by fbnn_hw.nn.Sign")
             raise InputError(f"{line or type(self.module).__name__}: cannot be traced by torch.fx ({said}); expected {form}") from None
@@ -240,10 +200,10 @@ class _Reader:
                     imported = self.builder.finish(value, "the output", name, classes, "PyTorch", record)
                 except InputError as error:
                     raise self._rounds(error) from None
-                return fold.classes_alone(imported) if self.ended else imported
+                return classes_alone(imported) if self.ended else imported
             if self.ended:
-                raise InputError(f"{_where(node, self.module)}: follows a softmax or argmax, expected the end of the module")
-            self.values[node] = self._checked(node, _where(node, self.module))
+                raise InputError(f"{place(node, self.module)}: follows a softmax or argmax, expected the end of the module")
+            self.values[node] = self._checked(node, place(node, self.module))
 
     def _rounds(self, error):
         """`error`, or where it tells of logits that the module's type rounds, that as the reason."""
@@ -257,7 +217,7 @@ class _Reader:
         try:
             return self._value(node, where)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise InputError(f"{where}: cannot be read ({type(error).__name__}: {_first_line(error)}); expected the map as the first "
+            raise InputError(f"{where}: cannot be read ({type(error).__name__}: {first_line(error)}); expected the map as the first "
                              "operand, and constants for the others") from None
 
     def _value(self, node, where):
@@ -269,7 +229,7 @@ class _Reader:
             return operator.attrgetter(node.target)(self.module)
         args = fx.node.map_arg(node.args, self.values.__getitem__)
         kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
-        if not any(isinstance(value, (fold.Image, fold.Bits, fold.Sum)) for value in _flat((args, tuple(kwargs.values())))):
+        if not any(isinstance(value, (fold.Image, fold.Bits, fold.Sum)) for value in flat((args, tuple(kwargs.values())))):
             return self._constant(node, args, kwargs)
         if node.op == "call_module":
             layer = self.module.get_submodule(node.target)
@@ -304,26 +264,26 @@ class _Reader:
             case layers._Encoder():
                 if not isinstance(x, fold.Image) or (x.table != np.arange(256.0)[:, None]).any():
                     raise InputError(f"{where}: encodes what is no image as it came, expected it as the first layer")
-                return self._named(where, build.encoded(m.op(build.name(_short(hint)), self.shape[2]), where))
+                return self._named(where, build.encoded(m.op(build.name(short(hint)), self.shape[2]), where))
             case layers.Sign():
                 return build.step(x, lambda v: v >= 0, where)
             case layers.BinaryConv2d() | layers.LearnedPool2d():
                 fields = (m.stride, m.frame, m.groups, m.pad_value) if isinstance(m, layers.BinaryConv2d) else (1, 0, len(m.weight), 0.0)
-                return self._weighted(m, build.convolution(x, _signs(m, where), None, where, _short(hint), *fields), where)
+                return self._weighted(m, build.convolution(x, signs(m, where), None, where, short(hint), *fields), where)
             case layers.BinaryLinear():
-                return self._weighted(m, build.dense(self._vector(x, where), _signs(m, where), None, where, _short(hint), m.groups), where)
+                return self._weighted(m, build.dense(self._vector(x, where), signs(m, where), None, where, short(hint), m.groups), where)
             case nn.Conv2d():
                 return self._named(where, self._float_convolution(m, x, where, hint))
             case nn.Linear():
-                return self._named(where, build.dense(self._vector(x, where), _array(m.weight), _array(m.bias), where, _short(hint)))
+                return self._named(where, build.dense(self._vector(x, where), array(m.weight), array(m.bias), where, short(hint)))
             case nn.MaxPool2d():
                 return self._pool(x, where, hint, m.kernel_size, m.stride, m.padding, m.dilation, m.ceil_mode)
             case nn.AdaptiveAvgPool2d() if m.output_size in (1, (1, 1)):
-                return self._named(where, build.average(x, where, _short(hint)))
+                return self._named(where, build.average(x, where, short(hint)))
             case nn.AvgPool2d() if m.divisor_override is not None:
                 raise InputError(f"{where}: divides by {m.divisor_override} (divisor_override), expected a mean, or x.sum((2, 3))")
-            case nn.AvgPool2d() if _pair(m.kernel_size) == x.shape[1:] and not any(_pair(m.padding)):
-                return self._named(where, build.average(x, where, _short(hint)))
+            case nn.AvgPool2d() if pair(m.kernel_size) == x.shape[1:] and not any(pair(m.padding)):
+                return self._named(where, build.average(x, where, short(hint)))
             case nn.Flatten() if (m.start_dim, m.end_dim) in ((1, -1), (1, 3)):
                 return build.flatten(x, where)
             case nn.ChannelShuffle():
@@ -351,21 +311,21 @@ class _Reader:
         return self._apply(self._named(where, value), lambda u: u * m.scale, where, quiet=True)
 
     def _float_convolution(self, m, x, where, hint):
-        padding = {"same": m.weight.shape[2] // 2, "valid": 0}.get(m.padding) if isinstance(m.padding, str) else _pair(m.padding)
+        padding = {"same": m.weight.shape[2] // 2, "valid": 0}.get(m.padding) if isinstance(m.padding, str) else pair(m.padding)
         if isinstance(padding, tuple):
             padding = padding[0] if padding[0] == padding[1] else -1
-        if _pair(m.dilation) != (1, 1) or len(set(_pair(m.stride))) != 1 or (padding and m.padding_mode != "zeros"):
+        if pair(m.dilation) != (1, 1) or len(set(pair(m.stride))) != 1 or (padding and m.padding_mode != "zeros"):
             raise InputError(f"{where}: dilation {m.dilation}, stride {m.stride}, padding_mode {m.padding_mode}, expected none, equal, "
                              "zeros")
-        return self.builder.convolution(x, _array(m.weight), _array(m.bias), where, _short(hint), _pair(m.stride)[0], padding, m.groups)
+        return self.builder.convolution(x, array(m.weight), array(m.bias), where, short(hint), pair(m.stride)[0], padding, m.groups)
 
     def _pool(self, x, where, hint, size, stride=None, padding=0, dilation=1, ceil_mode=False):
         odd = ceil_mode and any(n % 2 for n in x.shape[1:])
         stride = size if stride is None else stride
-        if (_pair(size), _pair(stride), _pair(padding), _pair(dilation)) != ((2, 2), (2, 2), (0, 0), (1, 1)) or odd:
+        if (pair(size), pair(stride), pair(padding), pair(dilation)) != ((2, 2), (2, 2), (0, 0), (1, 1)) or odd:
             raise InputError(f"{where}: pools {size} by {stride} with padding {padding}, dilation {dilation} and ceil_mode={ceil_mode} "
                              f"a map of {x.shape[1]}x{x.shape[2]}, expected 2x2 blocks without padding, dilation and ceil_mode")
-        y = self.builder.pool(x, where, _short(hint))
+        y = self.builder.pool(x, where, short(hint))
         self.builder.part(where, (y.pools[-1] if isinstance(y, fold.Sum) else y.name,))
         return y
 
@@ -422,7 +382,7 @@ class _Reader:
             if kwargs.get("training", args[2] if len(args) > 2 else True) and kwargs.get("p", args[1] if len(args) > 1 else 0.5):
                 raise InputError(f"{where}: drops in evaluation too, expected training=self.training, or nn.Dropout")
             return x
-        if name in ("conv2d", "linear") and not _maps((*args[1:], *kwargs.values())):
+        if name in ("conv2d", "linear") and not maps((*args[1:], *kwargs.values())):
             return self._functional(name, x, args[1:], kwargs, where)
         if name == "batch_norm":
             if kwargs.get("training", args[5] if len(args) > 5 else False):
@@ -439,7 +399,7 @@ class _Reader:
         values = dict(zip(names, args)) | kwargs
         weight, bias = values["weight"], values.get("bias")
         if name == "linear":
-            return self._named(where, self.builder.dense(self._vector(x, where), _array(weight), _array(bias), where, "dense"))
+            return self._named(where, self.builder.dense(self._vector(x, where), array(weight), array(bias), where, "dense"))
         m = nn.Conv2d(weight.shape[1] * values.get("groups", 1), len(weight), tuple(weight.shape[2:]), values.get("stride", 1),
                       values.get("padding", 0), values.get("dilation", 1), values.get("groups", 1), bias is not None, device="meta")
         m.weight = nn.Parameter(weight, requires_grad=False)
@@ -458,21 +418,21 @@ class _Reader:
 
     def _check_alone(self, node, where):
         """Raises InputError where a later node reads what `node` changes in its place."""
-        changed = _maps(map(self.values.get, node.all_input_nodes))[0]
+        changed = maps(map(self.values.get, node.all_input_nodes))[0]
         for other, value in self.values.items():
             for reader in other.users if value is changed else ():
                 if reader is not node and reader not in self.values:
-                    raise InputError(f"{where}: changes {other.name} in its place (inplace=True), which {_where(reader, self.module)} "
+                    raise InputError(f"{where}: changes {other.name} in its place (inplace=True), which {place(reader, self.module)} "
                                      "reads after it; expected inplace=False")
 
     def _single(self, node, args, kwargs, where):
         """Take a function of single values whose other operands are constants."""
-        if _in_place(node):
+        if in_place(node):
             self._check_alone(node, where)
         operands = [value for value in args if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
-        if len(operands) > 1 or kwargs and len(_maps(kwargs.values())):
-            near = [*_above(node, 3)]
-            if _name(node) in ("add", "sub") and any(_name(n) == "sign" and n.all_input_nodes[0] in near for n in near):
+        if len(operands) > 1 or kwargs and len(maps(kwargs.values())):
+            near = [*above(node, 3)]
+            if called(node) in ("add", "sub") and any(called(n) == "sign" and n.all_input_nodes[0] in near for n in near):
                 raise InputError(f"{where}: adds a sign to the values that it is of, a straight-through sign of one's own; expected "
                                  "fbnn_hw.nn.Sign() in its place, which has that gradient")
             if all(value is operands[0] for value in operands):
@@ -517,7 +477,7 @@ class _Reader:
             try:
                 y = function(inputs)
             except (RuntimeError, ValueError) as error:
-                raise InputError(f"{where}: cannot be run on single values ({_first_line(error)}), expected a function of each "
+                raise InputError(f"{where}: cannot be run on single values ({first_line(error)}), expected a function of each "
                                  "value alone") from None
             if y.shape != inputs.shape:
                 raise InputError(f"{where}: gives {tuple(y.shape[1:])} for a value of each channel, expected a function of each value "
@@ -599,91 +559,3 @@ def _check_unchanged(m, where):
     if "forward" in vars(m):
         raise InputError(f"{where}: has a forward of its own beside its class's, expected that of the class; put it into a subclass of "
                          "nn.Module")
-
-
-def _name(node):
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-
-
-def _above(node, steps):
-    """The nodes that `node` reads, those that these read, and so on, `steps` times, but not what a sign reads."""
-    for other in node.all_input_nodes if steps else ():
-        yield other
-        yield from _above(other, steps - 1) if _name(other) != "sign" else ()
-
-
-def _in_place(node):
-    """Whether a call says inplace=True."""
-    try:
-        return inspect.signature(node.target).bind(*node.args, **node.kwargs).arguments.get("inplace", False) is True
-    except (TypeError, ValueError):  # torch's own functions have no signature, and none takes the word
-        return False
-
-
-def _maps(values):
-    return [value for value in values if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
-
-
-def _flat(values):
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from _flat(value)
-        else:
-            yield value
-
-
-def _array(tensor):
-    return None if tensor is None else tensor.detach().cpu().double().numpy()
-
-
-def _signs(m, where):
-    if not m.weight.isfinite().all():
-        raise InputError(f"{where}: a weight is NaN or infinite, expected finite numbers; the training diverged")
-    return _array(m.signs())
-
-
-def _pair(value):
-    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
-
-
-def _short(hint):
-    """Return the last part of a module's path; where that is a number, also the part before it."""
-    parts = hint.split(".")
-    return parts[-1] if not parts[-1].isdigit() else "_".join(parts[-2:])
-
-
-def _first_line(error):
-    """The first line of what an exception says, or its kind where it says nothing."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]
-
-
-FRAME = re.compile(r'File "(.+?)", line (\d+)')
-
-
-def _where(node, module):
-    """The line of source of a node, and what it calls."""
-    if node.op == "call_module":
-        subject = f"{node.target} ({type(module.get_submodule(node.target)).__name__})"
-    else:
-        subject = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
-    line = _line(FRAME.findall(node.stack_trace or ""))
-    return f"{line}, {subject}" if line else subject
-
-
-def _line(frames):
-    """file:line of the innermost frame of a user's code, or ""."""
-    own, theirs = str(Path(__file__).parents[1]), str(Path(torch.__file__).parent)
-    last = max((i for i, (file, _) in enumerate(frames) if file == __file__), default=-1)
-    for file, line in reversed(frames[last + 1:]):
-        if not file.startswith((own, theirs)) and not file.startswith("<eval"):
-            relative = os.path.relpath(file)
-            return f"{relative if not relative.startswith('..') else Path(file).name}:{line}"
-    return ""
-
-
-def _last_line(error):
-    frames, trace = [], error.__traceback__
-    while trace:
-        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    return _line(frames)

@@ -1,0 +1,98 @@
+"""What a layer of real numbers gives, while it becomes an op: the picture, a map of bits, sums that are no op yet."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Function = Callable[[np.ndarray], np.ndarray]
+"""Real values float64 (K, channels) -> (K, channels), monotone in each channel."""
+
+MANY = 2 ** 18
+"""Points at which a function is evaluated."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """The picture.
+
+    table: float64 (256, channels), the value of each byte.  size: pixels a side.  vector: whether the
+    source has flattened it.  kind: the type of the values, for a reader that computes in it.
+    """
+
+    table: np.ndarray
+    size: int
+    vector: bool = False
+    kind: Any = None
+
+    @property
+    def shape(self):
+        return (self.table.shape[1], self.size, self.size)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """A map of an op.
+
+    name: of the op.  shape: (channels, height, width).  gain, offset: float64 (channels,).  top: 1, or 255
+    for bytes.  copies: copies of each channel in the source, whose values add up.  pad: pixels of the real
+    value pad_value that the source puts around the map for its reader.
+    """
+
+    name: str
+    shape: tuple
+    gain: np.ndarray
+    offset: np.ndarray
+    top: int = 1
+    vector: bool = False
+    copies: int = 1
+    pad: int = 0
+    pad_value: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Dot products that are no op yet.
+
+    op: the op that it will become.  source: the map that it reads.  weights: its bits, or None for a sum
+    over the map.  bias: real (channels,).  functions: applied in turn to gain * direction * dot + bias.
+    pools: names of the poolings, each the largest of 2 x 2.  flat: whether the source has flattened the
+    result.  last: the place of the last function in the source.
+    """
+
+    op: Any
+    source: Bits
+    weights: Any
+    shape: tuple
+    largest: int
+    gain: np.ndarray
+    bias: np.ndarray
+    last: str
+    direction: np.ndarray
+    functions: tuple[Function, ...] = ()
+    pools: tuple[str, ...] = ()
+    vector: bool = False
+    flat: bool = False
+
+    def value(self, dot):
+        """Real values (K, channels) of dot products (K, channels) as the op has them."""
+        y = dot * self.direction * self.gain + self.bias
+        for function in self.functions:
+            y = function(y)
+        return y
+
+    def dots(self):
+        """Dot products from -largest to largest, all or many of them: int64 (K, channels)."""
+        count = min(2 * self.largest + 1, max(65, MANY // self.shape[0]))
+        return np.linspace(-self.largest, self.largest, count).astype(np.int64)[:, None] * np.ones(self.shape[0], np.int64)
+
+    def falls(self):
+        """Whether the value falls as the dot product rises, bool (channels,)."""
+        ends = np.full((2, self.shape[0]), self.largest, np.float64)
+        ends[0] *= -1
+        low, high = self.value(ends)
+        return high < low
+
+
+Value = Image | Bits | Sum
