@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import threading
 import webbrowser
 from contextlib import contextmanager
@@ -80,14 +81,20 @@ def _serve(args, design, out):
         out.text(f"{name}: open {studio.address}", "Ctrl-C ends it")
         out.result({"design": design.folder, "address": studio.address, "port": name})
         sys.stdout.flush()
-        studio.run(lambda: None if args.no_browser else _open(studio.address))
+        with tempfile.TemporaryDirectory(prefix="fbnn-hw-") as folder:
+            studio.run(lambda: None if args.no_browser else _open(studio.address, Path(folder)))
 
 
-def _open(address):
-    """Show a page in the browser of a person who sits before this machine, if somebody does."""
+def _open(address, folder):
+    """Show a page in the browser of a person who sits before this machine, if somebody does.
+
+    Everyone on the machine can read the browser's command line, but not the folder: a file in it leads to the address with its token.
+    """
     screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if screen and sys.stdout.isatty():
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        file = folder / "studio.html"
+        file.write_text(f'<meta http-equiv="refresh" content="0; url={address}">\n')
+        threading.Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True).start()
 
 
 @contextmanager

@@ -36,7 +36,11 @@ def convert(component, name, **options):
         # One run of yosys for all of them; Amaranth's own function takes a single design.
         text = verilog._convert_rtlil_text("\n".join(designs), strip_internal_attrs=True)
     except verilog.YosysError as error:
-        raise ToolError(f"amaranth found no yosys ({str(error).splitlines()[0]}); pip install 'amaranth[builtin-yosys]'") from None
+        *_, last = str(error).strip().splitlines() or [""]
+        if last.startswith("Could not find"):
+            raise ToolError(f"amaranth found no yosys ({last}); pip install 'amaranth[builtin-yosys]'") from None
+        raise ToolError(f"amaranth's yosys failed ({last}); expected a machine with memory for it, and no limit of addresses (ulimit -v) "
+                        "below 16 GB") from None
     except BaseException as error:  # Ctrl-C: Amaranth would leave its yosys at work
         for frame, _ in traceback.walk_tb(error.__traceback__):
             for process in frame.f_locals.values():

@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError
 from ..link.client import Transport
@@ -23,10 +24,28 @@ from ..machine.protocol import CRC_BYTES, HEADER_BYTES, LONGEST_PAYLOAD
 ADDRESS = "127.0.0.1"
 NAMES = (ADDRESS, "localhost")
 READ_S, WRITE_S = 0.05, 5.0
+HEADERS_S = 5.0
+MOST_CONNECTIONS = 32
+"""Connections at a time, the rest are closed at once, and seconds in which one must have sent its first request."""
 MOST_BYTES = HEADER_BYTES + LONGEST_PAYLOAD + CRC_BYTES
 REFUSED, TAKEN, BROKEN = 4403, 4409, 4502
 """Codes with which a line is closed: no right to it, another page has it, the board is gone."""
 HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff"}
+
+
+class _Http(H11Protocol):
+    """HTTP for few connections, each of which asks for something soon: all of them are a person's browser."""
+
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        else:
+            self.loop.call_later(HEADERS_S, self._waited)
+
+    def _waited(self):
+        if self.cycle is None and self in self.connections:  # one that became a WebSocket is not among them
+            self.transport.close()
 
 
 class _Program(uvicorn.Server):
@@ -66,8 +85,8 @@ class Studio:
 
     def config(self) -> uvicorn.Config:
         """The settings of uvicorn."""
-        return uvicorn.Config(self.app(), host=ADDRESS, port=self.port, log_level="warning", ws_max_size=MOST_BYTES,
-                              timeout_graceful_shutdown=1, lifespan="off")
+        return uvicorn.Config(self.app(), host=ADDRESS, port=self.port, log_level="warning", ws_max_size=MOST_BYTES, http=_Http,
+                              backlog=MOST_CONNECTIONS, timeout_graceful_shutdown=1, lifespan="off")
 
     def run(self, ready: Callable[[], object] = lambda: None) -> None:
         """Serve until Ctrl-C.  ready: called once it listens.  InputError where the port is not free."""

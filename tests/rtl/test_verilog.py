@@ -1,6 +1,8 @@
 """Verilog of components: the same bytes wherever the package lies, and errors that say what happened."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -56,3 +58,11 @@ def test_without_yosys_one_line_says_what_to_install(monkeypatch):
     monkeypatch.delenv("YOSYS", raising=False)
     with pytest.raises(ToolError, match=r"pip install 'amaranth\[builtin-yosys\]'$"):
         verilog.convert(XnorPopcount(4), "popcount")
+
+
+def test_a_limit_of_memory_is_not_a_missing_yosys():
+    """WebAssembly reserves gigabytes of addresses."""
+    program = ("import resource\nfrom amaranth.back import rtlil\nfrom fbnn_hw.rtl import uart, verilog\n"
+               "resource.setrlimit(resource.RLIMIT_AS, (2 ** 31, 2 ** 31))\nverilog.convert(uart.UartTransmitter(4), 'x')\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "ToolError: amaranth's yosys failed (" in done.stderr.splitlines()[-1] and "ulimit -v" in done.stderr, done.stderr

@@ -2,13 +2,18 @@
 
 import importlib
 import io
+import os
 import queue
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -67,7 +72,15 @@ def test_the_browser_is_opened_once_it_listens_and_for_a_person_alone(small, mon
         place.bind((server.ADDRESS, 0))
         port = place.getsockname()[1]
     monkeypatch.setattr(studio_verb, "_line", line)
-    monkeypatch.setattr(studio_verb.webbrowser, "open", lambda address: opened.append((address, asked(address)[0])))
+
+    def browser(link):
+        """What it does with a file that nobody else may read, whose name alone stands in its command line."""
+        path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(link).path))
+        assert path.parent.stat().st_mode & 0o077 == 0
+        address = path.read_text().partition("url=")[2].partition('"')[0]
+        opened.append((address, asked(address)[0]))
+
+    monkeypatch.setattr(studio_verb.webbrowser, "open", browser)
     monkeypatch.setenv("DISPLAY", ":0")
     run = server.Studio.run
 
@@ -106,6 +119,49 @@ class Terminal(io.StringIO):
 def line(studio, token=None, origin="http://127.0.0.1:{port}", **options):
     origin = origin and origin.format(port=studio.port)
     return client.connect(f"ws://127.0.0.1:{studio.port}/line?token={studio.token if token is None else token}", origin=origin, **options)
+
+
+CROWDED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+from fbnn_hw.studio import server
+server.HEADERS_S = 2
+studio = server.Studio("<p>the page</p>", None, int(sys.argv[1]), "t")
+studio.run(lambda: print("listens", flush=True))
+"""
+
+
+def test_connections_that_ask_for_nothing(tmp_path):
+    """300 of them, before a server of 128 descriptors: it says nothing, lets them go, and answers."""
+    with socket.socket() as place:
+        place.bind((server.ADDRESS, 0))
+        port = place.getsockname()[1]
+    with open(tmp_path / "err", "w") as err:
+        program = subprocess.Popen([sys.executable, "-c", CROWDED, str(port)], stdout=subprocess.PIPE, stderr=err, text=True)
+    held = []
+    try:
+        assert program.stdout.readline() == "listens\n"
+        for _ in range(300):
+            other = socket.socket()
+            other.setblocking(False)
+            other.connect_ex((server.ADDRESS, port))
+            held.append(other)
+            time.sleep(0.002)
+        with suppress(OSError):
+            held[0].send(b"GET / HTTP/1.1\r\nHost: ")
+        until = time.monotonic() + 60
+        while True:
+            with suppress(OSError):
+                if asked(f"http://{server.ADDRESS}:{port}/?token=t") == (200, "<p>the page</p>"):
+                    break
+            assert time.monotonic() < until
+        assert len(os.listdir(f"/proc/{program.pid}/fd")) < 60
+    finally:
+        program.terminate()
+        program.wait(20)
+        for other in held:
+            other.close()
+    assert not (tmp_path / "err").read_text()
 
 
 def test_the_page_is_for_who_has_the_token_and_the_host(studio):
