@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from fbnn_hw.compile import late, layout, schedule
+from fbnn_hw.compile.configure import _check_words
 from fbnn_hw.compile.lower import Irregular, lower
 from fbnn_hw.compile.lower import owner as owner_of
-from fbnn_hw.compile.plan import _check_words, _residents, plan
+from fbnn_hw.compile.plan import plan
+from fbnn_hw.compile.residents import residents
 from fbnn_hw.emit import output, weights
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import models
@@ -345,11 +347,11 @@ def test_rows_go_where_they_save_cycles_beside_a_fast_flash():
     chosen = plan(strategies.fill(models.build("1mb"), seed=0), TARGETS["ice40"], 4, 16, 8, weights="double")
     free = chosen.config.feature_words - chosen.program.used
     word_cycles = cycles.stream_cycles(chosen.config.word_bits, chosen.config.beat_bits, chosen.config.burst)
-    greedy, rows = _residents(chosen.program, word_cycles, free)
+    greedy, rows = residents(chosen.program, word_cycles, free)
     assert chosen.frame.total < cycles.passes(replace(chosen.config, transfers=greedy, resident_rows=rows)).later.total
-    residents = partial(_residents, chosen.program, word_cycles)
+    shares = partial(residents, chosen.program, word_cycles)
     plain = replace(chosen.config, transfers=greedy, resident_rows=rows, late_base=0, late_rows=0, resident_base=chosen.program.used)
-    assert chosen.frame.total < late.improved(plain, chosen.program, residents, cycles.passes(plain))[1].later.total
+    assert chosen.frame.total < late.improved(plain, chosen.program, shares, cycles.passes(plain))[1].later.total
 
     def resident_words(transfers):
         """{layer: its resident words}; a layer may have several transfers."""
