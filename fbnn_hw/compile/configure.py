@@ -11,10 +11,10 @@ from ..machine.learner import MOST_EXEMPLARS, Learn, planes
 from ..machine.step import FIELD_VALUES
 from ..protocol import LOGIT_BITS
 from ..targets import Target
-from . import irregular, schedule
+from . import schedule
 from .exemplars import learning_plan
-from .lower import owner
 from .residents import residents
+from .weights import accumulator_bits
 
 LEAST_WORDS = 2
 """A memory has at least so many."""
@@ -72,30 +72,29 @@ def _whole_starts(network, lanes, rows):
 
 def _common_fields(network, target, program, weights, rows):
     """{field: value} of a configuration, however its weights are kept.  rows: binary ones of a class that a logit is the sum of."""
-    topology, pixels = network.topology, program.pixels
+    topology, pixels, image = network.topology, program.pixels, program.arrangement.graph.image
     latent = program.tensors.get(LATENT)
-    is_vector = latent is not None and latent.shape[1:] == (1, 1)  # a map of one block lies in several banks
+    # A map of one block lies in several banks; and a latent that global pooling stores does not stay.
+    is_vector = latent is not None and latent.shape[1:] == (1, 1) and latent.until == len(program.layers)
     pooled = next((program.tensors[layer.parts[0]] for layer in program.layers if layer.kind == "lgap"), None)
     columns = pixels // 2
     mask = 0
     if pooled is not None and pooled.shape[2] < columns:
         mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
     logits = next(op for op in topology.ops if getattr(op, "logits", False))
-    accumulator_bits = max(_accumulator_bits(network, program.lists), starts.least_bits(program.lanes) * program.start_reads)
+    sum_bits = max(accumulator_bits(program.arrangement, network), starts.least_bits(program.lanes) * program.start_reads)
     logit_bits = (topology.largest_sum(logits) * rows).bit_length() + 1
     if rows > 1:
-        accumulator_bits = max(accumulator_bits, logit_bits - 1)
+        sum_bits = max(sum_bits, logit_bits - 1)
     return dict(
         pixels=pixels, lanes=program.lanes, outputs=program.outputs,
         **_encoder_fields(topology.ops[0]), size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
-        accumulator_bits=accumulator_bits, logit_bits=logit_bits if LOGIT_BITS <= accumulator_bits >= logit_bits else 0,
+        accumulator_bits=sum_bits, logit_bits=logit_bits if LOGIT_BITS <= sum_bits >= logit_bits else 0,
         technology=target.technology, popcount=target.popcount, weights=weights,
         latent_base=latent.base if is_vector else 0, latent_words=len(latent.lanes) if is_vector else 0, map_pixels=mask,
         logits_odd=bool(logits.fan_in(*topology.input_shapes(logits)) % 2), order=program.order,
-        quarters=bool(program.lists and program.lists.graph.quarters),
-        packed=bool(program.lists and program.lists.graph.packed), word_pixels=program.lists.graph.word_pixels if program.lists else 1,
-        start_reads=program.start_reads)
+        quarters=image.quarters, packed=image.packed, word_pixels=image.word_pixels, start_reads=program.start_reads)
 
 
 def _encoder_fields(op):
@@ -157,38 +156,12 @@ def _with_stream(common, topology, target, program, learn):
     return config
 
 
-def _accumulator_bits(network, lists):
-    """Bits of an accumulator that holds every sum.  lists: `Program.lists`, whose sums are other ones; a learner's scores are none."""
-    logits = network.topology.ops[-1]
-    if lists and lists.graph.classifier:
-        return max(irregular.accumulator_bits(lists, network), _bits_of_sums(network, [logits]))
-    if lists:
-        return irregular.accumulator_bits(lists, network)
-    return _bits_of_sums(network, [op for op in network.topology.ops if op.kind in ("conv", "dense")])
-
-
-def _bits_of_sums(network, ops):
-    """Bits of a signed accumulator that holds -(fan_in + |threshold| + 1) / 2 .. fan_in, over some layers."""
-    topology, shapes = network.topology, network.topology.shapes
-    low, high = 1, 1
-    for op in ops:
-        fan_in = op.fan_in(*topology.input_shapes(op, shapes))
-        thresholds = network.threshold(op.name)
-        for threshold in (thresholds.min(), thresholds.max()):
-            start = schedule.offset(fan_in, int(threshold))
-            low, high = max(low, -start), max(high, fan_in + start)
-        if max(low, high) >= FIELD_VALUES // 2:
-            raise FitError(f"layer {op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most "
-                           f"{FIELD_VALUES - 2:,} fit")
-    return max(low.bit_length(), high.bit_length()) + 1
-
-
 def _check_words(topology, program, target, weights):
     limit = min(FIELD_VALUES, target.bank_words or FIELD_VALUES)
     if program.used > limit:
         sizes = {name: tensor.size for name, tensor in program.tensors.items()}
         name = max(sizes, key=sizes.__getitem__)
-        layer = next(layer for layer in program.layers if layer.name == owner(name))
+        layer = next(layer for layer in program.layers if name in layer.stores)
         image = program.layers[0]
         side = int(image.shape[1] * math.sqrt(limit / program.used)) // 16 * 16
         smaller = [f"images of {side}x{side}"] * (side > 0)
