@@ -7,47 +7,117 @@ list of the stored bits that its output consists of.
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
 from ..errors import FitError
 from ..ir.network import LATENT, Network, Topology
-from ..ir.ops import BYTE, Conv, Op
+from ..ir.ops import BYTE, Conv, Op, Thermometer
 from ..machine import timing
 from ..machine.config import byte_words
-from .lower import Layer
 
 MOST_TERMS = 2 ** 21
 """Bits that the sums of one layer may name one by one."""
 
-TENSOR, CHANNEL, DOWN, RIGHT, POWER = range(5)
-"""Columns of `Group.terms`: number of the stored tensor, channel, offset in pixels downwards and to the right, power.
+MAX_REPEAT = 8
+"""Uses of a channel that a step of the program can name."""
 
-The offset counts from the output's pixel.  A bit with power i counts 2^i.
-"""
+BIT = np.dtype([("tensor", int), ("channel", int), ("row", int), ("column", int)])
+"""A stored bit: number of its tensor, channel, pixel."""
+
+TERM = np.dtype([("tensor", int), ("channel", int), ("down", int), ("right", int), ("power", int)])
+"""A bit that a sum adds: its pixel counts from the output's pixel, and with power i it counts 2^i."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Layer:
+    """One run of the engine over the network's maps."""
+
+    kind: str  # "input", "conv", "dense", "logits"; "lgap" by loops; by lists of reads also "gap", "depthwise", "pool", "copy"
+    name: str  # as a rule of the tensor that it stores
+    ops: tuple[Op, ...]  # the ops that it covers, in order
+    shape: tuple[int, int, int]
+    parts: tuple[str, ...] = ()  # the tensors that it reads
+    macs: int = 0
+
+    @property
+    def label(self) -> str:
+        """The layer's name in reports, diagrams and config.json: its ops, such as conv2+pool1."""
+        return self.name if self.kind == "copy" else "+".join(op.name for op in self.ops)
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the tensors that it stores."""
+        if self.kind == "lgap":
+            return tuple(op.name for op in sorted(self.ops, key=lambda op: op.kind != "gap"))
+        return () if self.kind == "logits" else (self.name,)
+
+
+@dataclass(frozen=True)
+class View:
+    """The output of an op: its element (c, y, x) is the stored bit bits[c] + (y, x)."""
+
+    bits: np.ndarray  # BIT (channels,)
+    shape: tuple[int, int, int]
+    parts: tuple[str, ...]  # where `Graph.unlooped` is "": it consists of these tensors, one after the other
+    repeat: int = 1  # and of so many copies of every channel
+    bytes: bool = False  # each element is a byte: several stored bits, see `Image.code`
+
+
+@dataclass(frozen=True)
+class Image:
+    """How the encoded image, tensor 0, is stored."""
+
+    code: tuple[tuple[int, int, int], ...]
+    """For each stored bit of a byte: its channel for colour 0 of the leftmost pixel, the distance to its channel for the next colour,
+    its power."""
+    channels: int = 0  # that are stored
+    quarters: bool = False  # as four images, of the even and odd rows and columns
+    packed: bool = False  # of one bit a pixel: as a vector
+    word_pixels: int = 1  # of bytes: pixels that a word has bits of, see `word_pixels`
+
+    def terms(self, view: View, elements: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """TERM array of the bits of elements of a view, each at an offset, int (.., 2), in pixels."""
+        bits = view.bits[elements]
+        terms = np.zeros(len(elements), TERM)
+        terms["tensor"], terms["channel"] = bits["tensor"], bits["channel"]
+        terms["down"], terms["right"] = bits["row"] + offsets[:, 0], bits["column"] + offsets[:, 1]
+        if view.bytes:
+            # A word has its own pixel and those to the left of it.
+            place = terms["right"] % self.word_pixels
+            terms["right"] += self.word_pixels - 1 - place
+            terms["channel"] += 3 * place
+            channel, step, power = (np.tile(part, len(elements)) for part in zip(*self.code))
+            terms = terms.repeat(len(self.code))
+            terms["power"] = power
+            terms["channel"] = channel + terms["channel"] * step
+        if self.quarters and len(bits) and not bits["tensor"][0]:
+            quarter = terms["down"] % 2 * 2 + terms["right"] % 2
+            terms["channel"] += quarter * (self.channels // 4)
+            terms["down"] //= 2
+            terms["right"] //= 2
+        return terms
+
+
+@dataclass(frozen=True, eq=False)
 class Group:
     """Outputs that add up the same bits, each with weights of its own."""
 
     outputs: np.ndarray  # int (O,): channels of the sum's tensor
-    terms: np.ndarray  # int (T, 5)
+    terms: np.ndarray  # TERM (T,)
     source: np.ndarray  # int (T,): place of each term's weight among the weights of an output
     outside: np.ndarray  # int (U,): places of the weights whose pixel is outside the map wherever the output lies
 
-
-@dataclass
-class Stored:
-    """A tensor that is stored: the output of a sum, or the encoded image (number 0)."""
-
-    name: str
-    shape: tuple[int, int, int]
+    @cached_property
+    def fan_in(self) -> int:
+        return int((1 << self.terms["power"]).sum())
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Sum:
-    """The bits of one stored tensor.
+    """The bits of one stored tensor: each of `count` groups of outputs reads its share of a view's channels, at some offsets.
 
     The engine computes a map of `computed` pixels.  `keep` names the bits that it stores: all of them
     ("all"), the OR of each 2 x 2 ("or"), or the first of each 2 x 2 ("first").  With `spread`, no two
@@ -56,13 +126,16 @@ class Sum:
 
     layer: Layer
     number: int  # of its tensor; -1 for the logits
-    groups: list[Group]
+    image: Image
+    view: View
+    count: int
+    offsets: np.ndarray  # int (taps, 2), pixels
     computed: tuple[int, int]
     source: tuple[int, int]  # size of the maps that it reads; pixels outside are -1
+    reach: tuple[int, int]  # pixels of the view over which its outputs lie
     keep: str = "all"
     spread: bool = False
     ones: bool = False  # all weights are +1
-    scale: int = 1  # the largest value of what it reads: 1, or BYTE
 
     @property
     def op(self) -> Op:
@@ -73,6 +146,28 @@ class Sum:
     def vector(self) -> bool:
         """Whether it has one pixel."""
         return self.computed == (1, 1)
+
+    @property
+    def scale(self) -> int:
+        """The largest value of what it reads."""
+        return BYTE if self.view.bytes else 1
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Raises FitError where they name too many bits."""
+        channels, height, width = self.view.shape
+        if self.layer.kind in ("gap", "depthwise") and (bits := math.prod(self.view.shape)) > MOST_TERMS:
+            raise FitError(f"layer {self.op.name}: sums {bits:,} bits in lists of reads, expected at most {MOST_TERMS:,}")
+        inside = np.ones(len(self.offsets), bool)
+        for axis, (size, pixels) in enumerate(zip((height, width), self.reach)):
+            inside &= (self.offsets[:, axis] < size) & (self.offsets[:, axis] + pixels > 0)
+        taps = self.offsets[inside]
+        elements = np.arange(channels).repeat(len(taps))
+        terms = self.image.terms(self.view, elements, np.tile(taps, (channels, 1))).reshape(self.count, -1)
+        outputs = np.arange(self.layer.shape[0]).reshape(self.count, -1)
+        source = np.arange(channels // self.count * len(inside)).reshape(-1, len(inside))
+        own = source[:, inside].reshape(-1).repeat(len(self.image.code) if self.view.bytes else 1)
+        return tuple(Group(outputs[g], terms[g], own, source[:, ~inside].reshape(-1)) for g in range(self.count))
 
     def weights(self, network: Network, group: Group) -> np.ndarray:
         """uint8 (outputs, terms): the weight of each term."""
@@ -86,8 +181,8 @@ class Sum:
         number to be added, negated.
         """
         constant = -(2 * self._all_weights(network, group)[:, group.outside].astype(np.int64) - 1).sum(1) * self.scale
-        own = 0
-        if self.number >= 0 and self.layer.kind in ("conv", "dense", "gap", "depthwise"):
+        own: Any = 0
+        if self.number >= 0 and self.layer.kind not in ("pool", "copy"):
             own = network.threshold(self.op.name)[group.outputs]
         return own - constant
 
@@ -97,68 +192,64 @@ class Sum:
         return network.weights[self.op.name][group.outputs].reshape(len(group.outputs), -1)
 
 
-@dataclass
-class View:
-    """The output of an op: its element (c, y, x) is the stored bit bits[c] + (y, x)."""
-
-    bits: np.ndarray  # int (C, 4): tensor, channel, row, column
-    shape: tuple[int, int, int]
-    bytes: bool = False  # each element is a byte: several stored bits, see `_Builder.code`
-
-
-@dataclass
+@dataclass(eq=False)
 class Graph:
-    """Sums in the order of execution, and the tensors by number."""
+    """Sums in the order of execution, and the tensors by number: the encoded image, then the outputs of sums."""
 
-    image: Layer
-    tensors: list[Stored]
+    input: Layer
+    image: Image
+    tensors: list[tuple[str, tuple[int, int, int]]]  # (name, shape)
     sums: list[Sum] = field(default_factory=list)
-    quarters: bool = False  # the image is stored as four images, of the even and odd rows and columns
-    packed: bool = False  # the image, of one bit a pixel, is stored as a vector
-    word_pixels: int = 1  # of an image of bytes: pixels that a word has bits of, see `word_pixels`
-    classifier: Layer | None = None  # the logits, where a learner computes them
+    classifier: Sum | None = None  # the logits, where a learner computes them
+    unlooped: str = ""  # why no loops over taps and words can read it, with the name of an op; "": they can, as far as the ops say
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """A layer for each sum, the input and the classifier."""
+        return self.input, *(each.layer for each in [*self.sums, *([self.classifier] if self.classifier else [])])
 
 
 class _Builder:
     def __init__(self, topology: Topology, lanes: int, gathered: Collection[str], learns: bool, word_pixels: int):
-        self.topology, self.gathered, self.learns, self.word_pixels = topology, gathered, learns, word_pixels
-        # For each stored bit of a byte: its channel for colour 0 of the leftmost pixel, the distance to its channel for the next colour,
-        # its power.
-        self.code, channel = [], 0
-        for word in byte_words(lanes, word_pixels):
-            self.code += [(channel + place, len(word), word[-1]) for place in range(len(word))]
-            channel += 3 * word_pixels * len(word)
+        self.topology, self.gathered, self.learns = topology, gathered, learns
         self.shapes = topology.verify()
         self.readers = {op.name: [reader for reader in topology.ops if op.name in reader.inputs] for op in topology.ops}
         self.views: dict[str, View] = {}
         self.covered: set[str] = set()  # poolings that are part of a convolution's layer
-
-    def build(self) -> Graph:
-        first = self.topology.ops[0]
-        shape = self.shapes[first.name]
-        readers = self.readers[first.name]
-        self.bytes = first.kind == "bits8"
+        first = topology.ops[0]
+        shape, readers = self.shapes[first.name], self.readers[first.name]
+        code, channel = [], 0
+        for word in byte_words(lanes, word_pixels):
+            code += [(channel + place, len(word), word[-1]) for place in range(len(word))]
+            channel += 3 * word_pixels * len(word)
         quarters = shape[1] % 2 == 0 and bool(readers) and all(getattr(op, "stride", 1) == 2 for op in readers)
         packed = first.kind == "binarize" and bool(readers) and all(op.kind == "flatten" for op in readers)
-        image = Layer("input", first.name, (first,), shape)
-        stored = (3 * self.word_pixels * len(self.code) if self.bytes else shape[0], *shape[1:])
+        stored = (3 * word_pixels * len(code) if first.kind == "bits8" else shape[0], *shape[1:])
         if quarters:
             stored = (4 * stored[0], stored[1] // 2, stored[2] // 2)
         if packed:
             stored = (shape[1] * shape[2], 1, 1)
-        self.graph = Graph(image, [Stored(first.name, stored)], quarters=quarters, packed=packed, word_pixels=self.word_pixels)
-        self.views[first.name] = View(_own(0, shape[0]), shape, self.bytes)
+        image = Image(tuple(code), stored[0], quarters, packed, word_pixels)
+        self.graph = Graph(Layer("input", first.name, (first,), shape), image, [(first.name, stored)])
+        self.views[first.name] = View(_own(0, shape[0]), shape, (first.name,), bytes=first.kind == "bits8")
+        if not isinstance(first, Thermometer) or first.encoder == "grey":
+            self._needs_lists(f"{first.name}: {first.kind}")
+
+    def build(self) -> Graph:
         for op in self.topology.ops[1:]:
             if op.name not in self.covered:
                 getattr(self, f"_{op.kind}")(op)
             if op.name in self.gathered:
                 self.views[op.name] = self._copy(f"{op.name}.copy", op, self.views[op.name])
-            if self.learns and op.name == LATENT and op.name in self.views and self.graph.tensors[-1].name != LATENT:
-                self.views[op.name] = self._copy(LATENT, op, self.views[op.name])
-        for layer in (each.layer for each in self.graph.sums):
-            if layer.kind != "copy":
-                layer.macs = sum(op.macs(*self.topology.input_shapes(op, self.shapes)) for op in layer.ops)
+            if self.learns and op.name == LATENT and op.name in self.views:
+                if op.kind not in ("dense", "conv", "maxpool"):
+                    self._needs_lists(f"{op.name}: {op.kind} before a learner")
+                if all(name != LATENT for name, _ in self.graph.tensors):
+                    self.views[op.name] = self._copy(LATENT, op, self.views[op.name])
         return self.graph
+
+    def _needs_lists(self, why):
+        self.graph.unlooped = self.graph.unlooped or why
 
     def _view(self, op):
         return self.views[op.inputs[0]]
@@ -166,118 +257,95 @@ class _Builder:
     # Views.
 
     def _concat(self, op):
-        parts = [self.views[name] for name in op.inputs]
-        self.views[op.name] = View(np.concatenate([part.bits for part in parts]), self.shapes[op.name])
+        views, shape = [self.views[name] for name in op.inputs], self.shapes[op.name]
+        if shape[1:] != (1, 1):
+            self._needs_lists(f"{op.name}: concatenates maps")
+        if any(view.repeat != 1 for view in views):
+            self._needs_lists(f"{op.name}: concatenates a duplicated vector")
+        self.views[op.name] = View(np.concatenate([view.bits for view in views]), shape, sum((view.parts for view in views), ()))
 
     def _slice(self, op):
-        self.views[op.name] = View(self._view(op).bits[op.start:op.stop], self.shapes[op.name])
+        self._renamed(op, slice(op.start, op.stop))
 
     def _shuffle(self, op):
-        order = np.arange(self.shapes[op.name][0]).reshape(op.groups, -1).T.reshape(-1)
-        self.views[op.name] = View(self._view(op).bits[order], self.shapes[op.name])
+        self._renamed(op, np.arange(self.shapes[op.name][0]).reshape(op.groups, -1).T.reshape(-1))
+
+    def _renamed(self, op, order):
+        self._needs_lists(f"{op.name}: {op.kind}")
+        self.views[op.name] = View(self._view(op).bits[order], self.shapes[op.name], ())
 
     def _duplicate(self, op):
-        self.views[op.name] = View(self._view(op).bits.repeat(op.times, 0), self.shapes[op.name])
+        view = self._view(op)
+        repeat = view.repeat * op.times
+        if repeat > MAX_REPEAT:
+            self._needs_lists(f"{op.name}: repeats every channel {repeat} times, at most {MAX_REPEAT}")
+        self.views[op.name] = View(view.bits.repeat(op.times), self.shapes[op.name], view.parts, repeat)
 
     def _flatten(self, op):
+        self._needs_lists(f"{op.name}: {op.kind}")
         view = self._view(op)
         channels, height, width = view.shape
-        if self.graph.packed and not view.bits[0, 0]:
-            self.views[op.name] = View(_own(0, height * width), self.shapes[op.name])
-            return
-        place = np.indices((channels, height, width)).transpose(1, 2, 3, 0).reshape(-1, 3)
-        bits = view.bits[place[:, 0]].copy()
-        bits[:, 2:] += place[:, 1:]
-        self.views[op.name] = View(bits, self.shapes[op.name], view.bytes)
+        if self.graph.image.packed and not view.bits["tensor"][0]:
+            bits = _own(0, height * width)
+        else:
+            channel, row, column = np.indices((channels, height, width)).reshape(3, -1)
+            bits = view.bits[channel]
+            bits["row"] += row
+            bits["column"] += column
+        self.views[op.name] = View(bits, self.shapes[op.name], (), bytes=view.bytes)
 
     # Sums.
 
-    def _store(self, kind, ops, shape, groups, source, *, name=None, **options):
-        logits = kind == "logits"
-        number = -1 if logits else len(self.graph.tensors)
-        name = name or ops[-1].name
-        parts = tuple(dict.fromkeys(self.graph.tensors[n].name for group in groups for n in np.unique(group.terms[:, TENSOR])))
-        layer = Layer(kind, name, tuple(ops), shape, parts, title=name if kind == "copy" else "")
-        options.setdefault("computed", shape[1:])
-        self.graph.sums.append(Sum(layer, number, groups, source=source, **options))
-        if not logits:
-            self.graph.tensors.append(Stored(name, shape))
-            self.views[name] = View(_own(number, shape[0]), shape)
+    def _sum(self, kind, ops, shape, view, *, name="", number=-1, count=1, offsets=((0, 0),), source=(1, 1), computed=(1, 1), reach=None,
+             **options):
+        """A `Sum` that stores no tensor."""
+        numbers = view.bits["tensor"]
+        places = np.unique(numbers, return_index=True)[1]
+        parts = tuple(self.graph.tensors[number][0] for number in numbers[np.sort(places)])
+        macs = 0 if kind == "copy" else sum(op.macs(*self.topology.input_shapes(op, self.shapes)) for op in ops)
+        layer = Layer(kind, name or ops[-1].name, tuple(ops), shape, parts, macs)
+        return Sum(layer, number, self.graph.image, view, count, np.array(offsets), computed, source, reach or computed, **options)
 
-    def _group(self, view, outputs, elements, offsets, computed, sources):
-        """Make the `Group` of some outputs.
-
-        elements: indices into the view, one a term.  offsets (T, 2): pixels of each term.  sources: places
-        of the weights.  A term that lies outside the map for every output goes to `Group.outside`.
-        """
-        height, width = view.shape[1:]
-        inside = np.ones(len(elements), bool)
-        for axis, (size, pixels) in enumerate(zip((height, width), computed)):
-            inside &= (offsets[:, axis] < size) & (offsets[:, axis] + pixels > 0)
-        terms = self._terms(view, elements[inside], offsets[inside])
-        source = sources[inside]
-        if view.bytes:
-            source = source.repeat(len(self.code))
-        return Group(np.asarray(outputs), terms, source, sources[~inside])
-
-    def _terms(self, view, elements, offsets):
-        bits = view.bits[elements]
-        terms = np.zeros((len(elements), 5), np.int64)
-        terms[:, TENSOR], terms[:, CHANNEL] = bits[:, 0], bits[:, 1]
-        terms[:, DOWN], terms[:, RIGHT] = bits[:, 2] + offsets[:, 0], bits[:, 3] + offsets[:, 1]
-        if view.bytes:
-            # A word has its own pixel and those to the left of it.
-            place = terms[:, RIGHT] % self.word_pixels
-            terms[:, RIGHT] += self.word_pixels - 1 - place
-            terms[:, CHANNEL] += 3 * place
-            channel, step, power = (np.tile(part, len(elements)) for part in zip(*self.code))
-            terms = terms.repeat(len(self.code), 0)
-            terms[:, POWER] = power
-            terms[:, CHANNEL] = channel + terms[:, CHANNEL] * step
-        if self.graph.quarters and len(bits) and not bits[0, 0]:
-            quarter = terms[:, DOWN] % 2 * 2 + terms[:, RIGHT] % 2
-            terms[:, CHANNEL] += quarter * (self.graph.tensors[0].shape[0] // 4)
-            terms[:, DOWN] //= 2
-            terms[:, RIGHT] //= 2
-        return terms
+    def _store(self, kind, ops, shape, view, **options):
+        """Append a sum and its tensor; return the view of that."""
+        number = len(self.graph.tensors)
+        self.graph.sums.append(self._sum(kind, ops, shape, view, number=number, **options))
+        name = self.graph.sums[-1].layer.name
+        self.graph.tensors.append((name, shape))
+        self.views[name] = View(_own(number, shape[0]), shape, (name,))
+        return self.views[name]
 
     def _conv(self, op):
         view, shape = self._view(op), self.shapes[op.name]
         source, keep, ops, computed = view.shape[1:], "all", [op], shape[1:]
-        quarters = self.graph.quarters and not view.bits[0, 0]
+        quarters = self.graph.image.quarters and not view.bits["tensor"][0]
         readers = self.readers[op.name]
+        pool = next((reader for reader in readers if reader.kind == "maxpool"), None)
+        if op.stride != 1 or op.kernel > 3 or op.padding != "same":
+            self._needs_lists(f"{op.name}: kernel {op.kernel}, stride {op.stride}, padding {op.padding}")
+        if pool and len(readers) > 1:
+            self._needs_lists(f"{op.name}: feeds {pool.name} and another layer")
         if quarters:
             source = (source[0] // 2, source[1] // 2)
         elif op.stride == 2 and shape[1:] != (1, 1):
             keep, computed = "first", (2 * shape[1], 2 * shape[2])
-        elif len(readers) == 1 and readers[0].kind == "maxpool":
-            ops.append(readers[0])
-            self.covered.add(readers[0].name)
-            shape = self.shapes[readers[0].name]
+        elif pool and len(readers) == 1:
+            ops.append(pool)
+            self.covered.add(pool.name)
+            shape = self.shapes[pool.name]
             keep, computed = "or", (2 * shape[1], 2 * shape[2])
-        depth, k = view.shape[0] // op.groups, op.kernel
-        place = np.indices((depth, k, k)).transpose(1, 2, 3, 0).reshape(-1, 3)
-        offsets = place[:, 1:] - op.frame
-        size = shape[0] // op.groups
+        offsets = np.indices((op.kernel, op.kernel)).reshape(2, -1).T - op.frame
         reach = (2 * computed[0] - 1, 2 * computed[1] - 1) if quarters else computed  # an output is two pixels of the image apart
-        groups = [self._group(view, np.arange(g * size, (g + 1) * size), g * depth + place[:, 0], offsets, reach, np.arange(len(place)))
-                  for g in range(op.groups)]
-        self._store("conv", ops, shape, groups, source, computed=computed, keep=keep, scale=BYTE if view.bytes else 1)
+        self._store("conv", ops, shape, view, count=op.groups, offsets=offsets, source=source, computed=computed, reach=reach, keep=keep)
 
     def _dense(self, op):
-        view = self._view(op)
-        if op.logits and self.learns:
-            parts = tuple(dict.fromkeys(self.graph.tensors[number].name for number in view.bits[:, 0]))
-            self.graph.classifier = Layer("logits", op.name, (op,), self.shapes[op.name], parts)
-            return
-        if op.logits:
-            view = self._whole(op, view)
-        depth, size = view.shape[0] // op.groups, self.shapes[op.name][0] // op.groups
-        none = np.zeros((depth, 2), np.int64)
-        groups = [self._group(view, np.arange(g * size, (g + 1) * size), g * depth + np.arange(depth), none, (1, 1), np.arange(depth))
-                  for g in range(op.groups)]
-        kind = "logits" if op.logits else "dense"
-        self._store(kind, [op], self.shapes[op.name], groups, (1, 1), computed=(1, 1), scale=BYTE if view.bytes else 1)
+        view, shape = self._view(op), self.shapes[op.name]
+        if not op.logits:
+            self._store("dense", [op], shape, view, count=op.groups)
+        elif self.learns:
+            self.graph.classifier = self._sum("logits", [op], shape, view)
+        else:
+            self.graph.sums.append(self._sum("logits", [op], shape, self._whole(op, view)))
 
     def _whole(self, op, view):
         """Return the view that the logits read, which consists of whole tensors.
@@ -287,59 +355,53 @@ class _Builder:
         """
         if view.bytes:
             return view
-        uses: dict[int, np.ndarray] = {}
-        for number in np.unique(view.bits[:, 0]):
-            channels, height, width = self.graph.tensors[number].shape
-            uses[number] = np.zeros((channels, height, width), np.int64)
-            np.add.at(uses[number], tuple(view.bits[view.bits[:, 0] == number, 1:].T), 1)
-        if all((counts == counts[:1]).all() for counts in uses.values()):
-            return view
-        return self._copy(f"{op.name}.copy", op, view)
+        for number in np.unique(view.bits["tensor"]):
+            uses = np.zeros(self.graph.tensors[number][1], int)
+            own = view.bits[view.bits["tensor"] == number]
+            np.add.at(uses, (own["channel"], own["row"], own["column"]), 1)
+            if not (uses == uses[:1]).all():
+                return self._copy(f"{op.name}.copy", op, view)
+        return view
 
     def _copy(self, name, op, view):
         """A stored tensor of the bits of a view."""
         pixels = view.shape[1:]
-        groups = [self._group(view, [c], np.array([c]), np.zeros((1, 2), np.int64), pixels, np.zeros(1, np.int64))
-                  for c in range(view.shape[0])]
-        self._store("copy", [op], view.shape, groups, pixels, name=name, spread=pixels == (1, 1), ones=True)
-        return self.views[name]
+        self._needs_lists(f"{op.name}: is copied")
+        return self._store("copy", [op], view.shape, view, name=name, count=view.shape[0], source=pixels, computed=pixels,
+                           spread=pixels == (1, 1), ones=True)
 
     def _maxpool(self, op):
         view, shape = self._view(op), self.shapes[op.name]
-        computed = (2 * shape[1], 2 * shape[2])
-        groups = [self._group(view, [c], np.array([c]), np.zeros((1, 2), np.int64), computed, np.zeros(1, np.int64))
-                  for c in range(shape[0])]
-        self._store("pool", [op], shape, groups, view.shape[1:], computed=computed, keep="or", spread=True, ones=True)
-
-    def _pixels(self, op, kind):
-        """Make a sum over all pixels of a map, for each channel."""
-        view = self._view(op)
-        if (terms := math.prod(view.shape)) > MOST_TERMS:
-            raise FitError(f"layer {op.name}: sums {terms:,} bits in lists of reads, expected at most {MOST_TERMS:,}")
-        place = np.indices(view.shape[1:]).transpose(1, 2, 0).reshape(-1, 2)
-        groups = []
-        for c in range(view.shape[0]):
-            terms = self._terms(view, np.full(len(place), c), place)
-            groups.append(Group(np.array([c]), terms, np.arange(len(place)), np.zeros(0, np.int64)))
-        self._store(kind, [op], self.shapes[op.name], groups, (1, 1), computed=(1, 1), spread=True, ones=kind == "gap")
+        self._needs_lists(f"{op.name}: pools what no convolution stored")
+        self._store("pool", [op], shape, view, count=shape[0], source=view.shape[1:], computed=(2 * shape[1], 2 * shape[2]), keep="or",
+                    spread=True, ones=True)
 
     def _gap(self, op):
-        self._pixels(op, "gap")
+        """A sum over all pixels of a map, for each channel."""
+        view = self._view(op)
+        if view.repeat != 1 or len(view.parts) != 1:
+            self._needs_lists(f"{op.name}: pools a duplicated or concatenated map")
+        for other in (each for each in self.graph.sums if each.layer.kind in ("gap", "depthwise")):
+            if other.view.parts != view.parts:
+                self._needs_lists(f"{op.name}: is a second map to be pooled globally")
+            if other.op.kind == op.kind:
+                self._needs_lists(f"{op.name}: pools {view.parts[0]} a second time")
+        offsets = np.indices(view.shape[1:]).reshape(2, -1).T
+        self._store(op.kind, [op], self.shapes[op.name], view, count=view.shape[0], offsets=offsets, spread=True, ones=op.kind == "gap")
 
-    def _depthwise(self, op):
-        self._pixels(op, "depthwise")
+    _depthwise = _gap
 
 
 def _own(number, channels):
     """The bits of a whole tensor."""
-    bits = np.zeros((channels, 4), np.int64)
-    bits[:, 0], bits[:, 1] = number, np.arange(channels)
+    bits = np.zeros(channels, BIT)
+    bits["tensor"], bits["channel"] = number, np.arange(channels)
     return bits
 
 
-def build(topology: Topology, lanes: int, gathered: Collection[str] = (), learns: bool = False, word_pixels: int = 1) -> Graph:
-    """The sums of a legal topology, for words of `lanes` lanes.  Raises InputError where it is not legal, FitError
-    where it names too many bits.
+@lru_cache(maxsize=16)
+def build(topology: Topology, lanes: int, gathered: frozenset[str] = frozenset(), learns: bool = False, word_pixels: int = 1) -> Graph:
+    """The sums of a legal topology, for words of `lanes` lanes.  Raises InputError where it is not legal.
 
     gathered: names of ops whose output is copied to a tensor of its own; each is a concat, slice or
     shuffle of maps.  learns: a learner computes the logits, so they are no sum.  word_pixels: one of those of `word_pixels`.

@@ -40,7 +40,7 @@ def needed(program: Program) -> list[int]:
         last_of.append(max(last_of[-1], last.get(layer.label, -1)))
     words = [-1] * program.used
     for tensor in program.tensors.values():
-        end = tensor.until + (program.lists is not None) + 1
+        end = tensor.until + 1
         until = last_of[end] if end < len(last_of) else len(program.steps)
         span = slice(tensor.base, tensor.base + tensor.size)
         words[span] = [max(until, word) for word in words[span]]

@@ -109,15 +109,12 @@ def layout(plan):
     ends |= {step.layer: number for number, step in enumerate(config.program, start=1)}
     layers = {}
     for layer in program.layers:
-        if layer.kind == "lgap":
-            places = [(name, program.tensors[f"{layer.name}.{kind}"]) for kind in ("gap", "depthwise") if (name := getattr(layer, kind))]
-        elif layer.kind in ("logits", "copy"):
+        if layer.kind == "copy":
             continue
-        else:
-            places = [(layer.name, program.tensors[layer.name])]
         if layer.kind == "input" and (config.quarters or config.packed or config.encoder == "bits8"):
             continue  # its bits lie in another order than those of a map
-        for name, tensor in places:
+        for name in layer.stores:
+            tensor = program.tensors[name]
             layers[name] = {"steps": [ends[layer.label]], "shape": list(tensor.shape), "base": [tensor.base],
                             "pitch": tensor.pitch, "columns": tensor.columns, "lanes": [list(w) for w in tensor.lanes]}
             if config.lists:

@@ -53,7 +53,7 @@ class LayerCycles:
     def bound(self, kind: str, stream: str = "flash") -> str:
         """Return the resource that most cycles of the layer go to, a key of BOUNDS.
 
-        kind: the layer's `lower.Layer.kind`.  stream: where the weight stream comes from, "flash" or "sdram".
+        kind: the layer's `graph.Layer.kind`.  stream: where the weight stream comes from, "flash" or "sdram".
         """
         spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
         most = max(spent, key=spent.__getitem__)

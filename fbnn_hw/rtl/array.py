@@ -23,7 +23,7 @@ class MacArray(wiring.Component):
     """The accumulator of pixel q and output p is [start[p] +] the sum of matches - L / 2 over a block's reads.
 
     matches counts equal bits of pixel q and weight p.  A match adds half of what a product adds to a
-    dot product, so the sum is dot / 2.  `fbnn_hw.compile.schedule` chooses the weights of lanes without
+    dot product, so the sum is dot / 2.  `fbnn_hw.compile.weights` chooses the weights of lanes without
     a channel so that the sum is matches - ceil(fan_in / 2), and the start of a neuron with a threshold.
     An output bit is accumulator >= 0.  Twin: `fbnn_hw.reference.inference`.
 

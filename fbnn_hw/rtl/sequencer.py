@@ -104,7 +104,7 @@ class End(NamedTuple):
 class Sequencer(wiring.Component):
     """Fetches steps and issues their reads, one a cycle while `hold` is 0.
 
-    Twin: the order of the loops in `fbnn_hw.compile.schedule`.
+    Twin: the order of the loops in `fbnn_hw.compile.loops`.
 
     Parameters
     ----------

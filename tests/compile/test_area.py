@@ -6,7 +6,7 @@ import pytest
 
 from fbnn_hw.checkpoints import load
 from fbnn_hw.compile import area
-from fbnn_hw.compile.plan import configure, plan
+from fbnn_hw.compile.plan import Attempt, configure, plan
 from fbnn_hw.errors import FitError
 from fbnn_hw.targets import TARGETS
 from tests import strategies
@@ -34,7 +34,7 @@ def named(model):
     ("xilinx7", "0.5mb", (4, 32, 16), "memory", 7670), ("xilinx7", "vgg", (4, 16, 8), "memory", 2864)])
 def test_the_estimate_is_near_what_synthesis_needed(name, model, shape, weights, luts):
     """luts: yosys, as in docs/benchmarks/synthesis.py."""
-    config = configure(named(model), TARGETS[name], shape, None, weights)[0]
+    config = configure(named(model), TARGETS[name], Attempt(shape, weights))[0]
     assert area.lut4(config, TARGETS[name]) == pytest.approx(luts, rel=0.08)
 
 
@@ -46,7 +46,7 @@ def test_thresholds_cost_what_synthesis_needed_for_them(name, model, shape, weig
 
     All are of versions up to 0.2.12, to which the costs are fitted; today's 3mb takes 3,080 and 3,457.
     """
-    plain, biased = (configure(net, TARGETS[name], shape, None, weights)[0] for net in (named(model), with_thresholds(named(model))))
+    plain, biased = (configure(net, TARGETS[name], Attempt(shape, weights))[0] for net in (named(model), with_thresholds(named(model))))
     difference = area.lut4(biased, TARGETS[name]) - area.lut4(plain, TARGETS[name])
     assert difference == pytest.approx(luts - without, rel=0.15)
 
@@ -84,13 +84,13 @@ def test_lists_cost_more_on_ecp5():
     ("ecp5-25f", "vgg", (4, 16, 8), 3716), ("ecp5-25f", "vgg", (4, 32, 8), 5441), ("ecp5-25f", "0.5mb", (4, 32, 16), 10128)])
 def test_thresholds_cost_next_to_nothing_on_ecp5(name, model, shape, luts):
     """luts: yosys, as in docs/benchmarks/synthesis.py, with thresholds."""
-    config = configure(with_thresholds(named(model)), TARGETS[name], shape, None, "memory")[0]
+    config = configure(with_thresholds(named(model)), TARGETS[name], Attempt(shape, "memory"))[0]
     assert area.lut4(config, TARGETS[name]) == pytest.approx(luts, rel=0.02)
 
 
 def test_the_budget_counts_thresholds():
     """A part with just enough LUTs for 3mb has too few for 3mb with thresholds by bias words."""
-    config = configure(network("3mb"), TARGETS["ice40"], (4, 16, 8), None, "stream")[0]
+    config = configure(network("3mb"), TARGETS["ice40"], Attempt((4, 16, 8), "stream"))[0]
     part = replace(TARGETS["ice40"], lut4=area.lut4(config, TARGETS["ice40"]), starts=("word",))
     assert plan(network("3mb"), part, 4, 16, 8).config == config
     with pytest.raises(FitError, match="the engine needs about 3,6.. LUT4"):

@@ -9,7 +9,7 @@ from fbnn_hw.compile.plan import plan
 from fbnn_hw.machine import cycles
 from fbnn_hw.targets import TARGETS
 from tests import strategies
-from tests.compile.test_irregular import residual
+from tests.compile.test_lists import residual
 from tests.quick import slow
 from tests.rtl.test_accelerator import CASES, Case, part_of
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw.compile.plan import _choose_exemplars
+from fbnn_hw.compile.exemplars import choose_exemplars
 from fbnn_hw.compile.plan import plan as plan_accelerator
 from fbnn_hw.design import output
 from fbnn_hw.errors import FitError, UsageError
@@ -187,7 +187,7 @@ def test_how_many_exemplars(enough, most, cost, chosen):
         return SimpleNamespace(frame=frame, config=SimpleNamespace(learning=SimpleNamespace(slots=slots)))
 
     plain = cycles.PassCycles(0, 50_000 + 3, {"last": cycles.LayerCycles(reads=3)})
-    assert _choose_exemplars(plan_with, plain, "last", enough).config.learning.slots == chosen
+    assert choose_exemplars(plan_with, plain, "last", enough).config.learning.slots == chosen
 
 
 def test_the_shape_that_a_learner_leaves_no_luts_for(network):

@@ -6,7 +6,7 @@ import pytest
 from amaranth import Const
 from amaranth.sim import Simulator
 
-from fbnn_hw.compile.plan import configure, plan
+from fbnn_hw.compile.plan import Attempt, configure, plan
 from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.qspi_flash import VOLATILE_QE
@@ -79,7 +79,7 @@ def test_every_port_has_a_pin_and_a_cell(name):
 
 
 def streamed(target="ecp5"):
-    return configure(strategies.smallest(), TARGETS[target], (4, 16, 4), None, "stream")[0]
+    return configure(strategies.smallest(), TARGETS[target], Attempt((4, 16, 4), "stream"))[0]
 
 
 @pytest.mark.parametrize("name", [name for name, one in boards().items() if one.target.startswith("ecp5")])
@@ -101,7 +101,7 @@ def test_the_flash_of_an_ecp5(name):
 def test_the_sdram_of_an_ecp5(name, mhz, latency):
     """Its pins are those of the class, each of a register; its clock is the PLL's second output, within the budget of `plls.sdram`."""
     one = board(name)
-    config = configure(strategies.smallest(), one.part, (4, 16, 4), None, "sdram")[0]
+    config = configure(strategies.smallest(), one.part, Attempt((4, 16, 4), "sdram"))[0]
     pll = plls.nearest(one, mhz * 1e6)
     top = pads.Pads(config, one, pll, 1_000_000, bytes(4))
     text, placed = pads.to_verilog(top), pads.constraints(top)
@@ -123,7 +123,7 @@ def test_the_sdram_of_an_ecp5(name, mhz, latency):
 def doubled(mhz, name="icebreaker"):
     """`Pads` of the smallest network whose flash has twice the clock of the design."""
     one = board(name)
-    config = configure(strategies.smallest(), TARGETS["ice40"], (4, 16, 4), None, "double")[0]
+    config = configure(strategies.smallest(), TARGETS["ice40"], Attempt((4, 16, 4), "double"))[0]
     return pads.Pads(config, one, plls.nearest(one, mhz * 1e6), 1_000_000, bytes(4))
 
 
@@ -155,7 +155,7 @@ def test_a_clock_at_which_no_edge_takes_the_data(mhz):
 
 def test_a_board_whose_flash_is_not_read_at_twice_the_clock():
     one = board("icebreaker")
-    config = configure(strategies.smallest(), TARGETS["ice40"], (4, 16, 4), None, "double")[0]
+    config = configure(strategies.smallest(), TARGETS["ice40"], Attempt((4, 16, 4), "double"))[0]
     slow = replace(one, flash={name: value for name, value in one.flash.items() if name != "double"})
     with pytest.raises(UsageError) as error:
         pads.Pads(config, slow, plls.nearest(one, 45e6), 1_000_000, bytes(4))
@@ -166,7 +166,7 @@ def test_a_board_whose_flash_is_not_read_at_twice_the_clock():
 def on_gowin(mhz):
     """`Pads` of the smallest network for the Tang Nano 20K."""
     one = board("tangnano20k")
-    config = configure(strategies.smallest(), one.part, (4, 16, 4), None, "sdram")[0]
+    config = configure(strategies.smallest(), one.part, Attempt((4, 16, 4), "sdram"))[0]
     return pads.Pads(config, one, plls.nearest(one, mhz * 1e6), 1_000_000, bytes(4))
 
 
@@ -220,7 +220,7 @@ def test_a_clock_that_leaves_an_sdram_on_gowin_no_time():
     ("ulx3s-85f", {"chip": "x"}, "--board ulx3s-85f: sdram.chip is x, expected 256Mbit-16 or 64Mbit-32")])
 def test_an_sdram_that_does_not_fit(name, change, message):
     one = board(name)
-    config = configure(strategies.smallest(), one.part, (4, 16, 4), None, "sdram")[0]
+    config = configure(strategies.smallest(), one.part, Attempt((4, 16, 4), "sdram"))[0]
     config = replace(config, beat_bits=change.get("beat_bits", config.beat_bits))
     if "chip" in change:
         one = replace(one, sdram=one.sdram | {"chip": change["chip"]})

@@ -32,7 +32,7 @@ PAUSES = 40_000, 40_000, 0, 40_000
 def planned(sleeps, weights="stream"):
     """Some of the weights are resident, the others come from the flash with every frame."""
     with pytest.MonkeyPatch.context() as patch:  # else a network as small as this has no resident ones beside a fast flash
-        patch.setattr("fbnn_hw.compile.plan._with_late_rows", lambda config, program, passes: (config, passes))
+        patch.setattr("fbnn_hw.compile.plan.with_late_rows", lambda config, program, passes: (config, passes))
         plain = plan(NETWORK, replace(TARGETS["ice40"], bank_words=100), 4, 16, 4, weights=weights)
     assert all(weight_bytes(plain.config))
     return replace(plain, config=replace(plain.config, sleeps=sleeps))

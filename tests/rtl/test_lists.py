@@ -9,7 +9,7 @@ from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS
 from tests import strategies
-from tests.compile.test_irregular import residual
+from tests.compile.test_lists import residual
 from tests.quick import quick
 from tests.rtl import whole
 

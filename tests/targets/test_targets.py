@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw.compile.plan import configure, plan
+from fbnn_hw.compile.plan import Attempt, configure, plan
 from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import Network
@@ -114,7 +114,7 @@ def test_a_design_that_learns_has_a_clock_of_its_own():
 def test_the_words_of_a_bank_are_those_that_the_blocks_hold():
     part = target("ecp5-25f")
     for shape in ((4, 16, 4), (4, 64, 16), (8, 32, 16)):
-        config = configure(network("0.5mb"), part, shape, None, "stream")[0]
+        config = configure(network("0.5mb"), part, Attempt(shape, "stream"))[0]
         words = part.bank_words_beside(config)
         assert words >= config.feature_words
         assert sum(part.blocks_of(replace(config, feature_words=words)).values()) <= part.blocks

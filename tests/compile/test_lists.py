@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fbnn_hw.compile import graph, irregular
+from fbnn_hw.compile import graph, lists, weights
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.errors import FitError
 from fbnn_hw.ir import models
@@ -35,13 +35,13 @@ def test_the_example_of_the_page():
         op.Concat("both", ("a", "b")), op.Shuffle("mixed", ("both",)), op.Conv("c", ("mixed",), 16, 1, 1, 4),
         op.Gap("gap", ("c",)), op.Dense("logits", ("gap",), 2, 1, True)]
     network = strategies.fill(Topology("net", tuple(layers), ("a", "b")), 0)
-    placed = irregular.plan(network.topology, 4, 16, 8)
-    reads = placed.tiles[2][0].reads
-    assert [placed.graph.tensors[key[0]].name for key in reads.keys.repeat(reads.times, 0)] == ["a", "a", "b", "b"]
-    words = irregular.weight_words(network, placed, ())["c"].reshape(-1, 8, 16)[:4, 0]
+    placed = lists.plan(network.topology, 4, 16, 8)
+    reads = next(tiles[0].reads for each, tiles in placed.tiles.items() if each.layer.name == "c")
+    assert [placed.stored[number].name for number in reads.places.tensor.repeat(reads.times)] == ["a", "a", "b", "b"]
+    words = weights.weight_words(network, placed, ())["c"].reshape(-1, 8, 16)[:4, 0]
     own = network.weights["c"].reshape(16, 4, 2)[0].T  # those of a0 to a3, those of b0 to b3
-    for read, weights in enumerate(words):
-        assert (weights[:4] == own[read // 2]).all() and (weights[4:] == read % 2).all()
+    for read, word in enumerate(words):
+        assert (word[:4] == own[read // 2]).all() and (word[4:] == read % 2).all()
 
 
 def test_a_stride_over_a_flattened_map():
@@ -71,10 +71,10 @@ def test_networks_that_the_loops_cannot_read(name):
     run(network, target, shape, 0)
 
 
-@pytest.mark.parametrize("way", irregular.WAYS)
+@pytest.mark.parametrize("sharing", lists.SHARINGS)
 @pytest.mark.parametrize("seed", range(2))
-def test_every_arrangement_gives_the_same_bits(seed, way, monkeypatch):
-    monkeypatch.setattr(irregular, "WAYS", (way,))
+def test_every_sharing_of_words_gives_the_same_bits(seed, sharing, monkeypatch):
+    monkeypatch.setattr(lists, "SHARINGS", (sharing,))
     run(residual(seed), GENERIC, (4, 16, 8), seed)
 
 
@@ -92,30 +92,30 @@ def residual(seed, size=16):
 
 
 def test_a_tensor_s_channels_lie_in_its_words_once():
-    made = irregular.plan(residual(0).topology, 4, 16, 8)
-    for stored, words in zip(made.graph.tensors, made.words):
-        channels = [channel for word in words for channel in word if channel >= 0]
-        assert sorted(channels) == list(range(stored.shape[0]))
-        assert all(len(word) == 16 for word in words)
+    made = lists.plan(residual(0).topology, 4, 16, 8)
+    for tensor in made.stored:
+        channels = [channel for word in tensor.lanes for channel in word if channel >= 0]
+        assert sorted(channels) == list(range(tensor.shape[0]))
+        assert all(len(word) == 16 for word in tensor.lanes)
 
 
 def test_scattered_bits_are_copied_before_a_convolution_reads_them_nine_times(monkeypatch):
     topology = residual(0).topology
-    made = irregular.plan(topology, 4, 16, 8)
-    copies = [layer.layer for layer in made.graph.sums if layer.layer.kind == "copy" and not layer.vector]
+    made = lists.plan(topology, 4, 16, 8)
+    copies = [each.layer for each in made.graph.sums if each.layer.kind == "copy" and not each.vector]
     assert [layer.name for layer in copies] == ["s1b5_shuffle.copy", "s2b5_shuffle.copy"]
     monkeypatch.setattr(graph, "scattered", lambda graph: ())
-    irregular._plan.cache_clear()
-    assert made.cost(2) < irregular.plan(topology, 4, 16, 8).cost(2)
-    irregular._plan.cache_clear()
+    lists._plan.cache_clear()
+    assert lists.cost(made, 2) < lists.cost(lists.plan(topology, 4, 16, 8), 2)
+    lists._plan.cache_clear()
 
 
 def test_an_image_read_with_stride_2_alone_is_stored_in_quarters():
     first, stem = models.build("res3mb", 4, size=16).ops[:2]
     layers = first, stem, op.Gap("gap", ("stem",)), op.Dense("logits", ("gap",), 2, 1, True)
-    assert graph.build(Topology("net", layers, ("a", "b")), 16).quarters
+    assert graph.build(Topology("net", layers, ("a", "b")), 16).image.quarters
     both = *layers[:2], op.Conv("other", ("input",), 8), op.Gap("gap", ("other",)), layers[-1]
-    assert not graph.build(Topology("net", both, ("a", "b")), 16).quarters
+    assert not graph.build(Topology("net", both, ("a", "b")), 16).image.quarters
 
 
 @pytest.mark.parametrize("kernel, padding, lanes, expected", [
@@ -125,11 +125,11 @@ def test_a_word_has_the_bytes_of_a_row_of_the_kernel(kernel, padding, lanes, exp
     layers = [op.Bits8("input", (), 16), op.Conv("stem", ("input",), 16, kernel=kernel, padding=padding), op.Gap("gap", ("stem",)),
               op.Dense("logits", ("gap",), 2, 1, True)]
     topology = Topology("bytes", tuple(layers), ("a", "b"))
-    planned = irregular.plan(topology, 4, lanes, 8)
-    assert planned.graph.word_pixels == expected
-    assert all(len(word) == lanes for word in planned.words[0])
+    planned = lists.plan(topology, 4, lanes, 8)
+    assert planned.graph.image.word_pixels == expected
+    assert all(len(word) == lanes for word in planned.stored[0].lanes)
     words = len(byte_words(lanes, expected))
-    assert {tile.reads.count for tile in planned.tiles[0]} == {words * kernel * kernel // expected}
+    assert {tile.reads.count for tile in next(iter(planned.tiles.values()))} == {words * kernel * kernel // expected}
 
 
 @pytest.mark.parametrize("lanes", [16, 32, 64, 128])
@@ -153,7 +153,7 @@ def test_a_word_has_the_bytes_of_one_pixel_where_another_reader_needs_that():
 def test_lists_that_are_too_long_are_refused_by_name(monkeypatch):
     layers = [op.Thermometer("input", (), "tycc", 32, 16), op.Flatten("flat", ("input",)), op.Dense("logits", ("flat",), 2, 1, True)]
     with pytest.raises(FitError, match="^model long: lists of [0-9,]+ reads are more than 100; use more --lanes or fewer groups$"):
-        monkeypatch.setattr(irregular, "FIELD_VALUES", 100)
+        monkeypatch.setattr(lists, "FIELD_VALUES", 100)
         plan(strategies.fill(Topology("long", tuple(layers), ("a", "b")), 0), GENERIC, 4, 16, 16)
 
 
@@ -170,7 +170,7 @@ def test_sums_of_bytes_may_have_more_bits_than_a_word(lanes, starts):
 
 def test_start_values_that_no_word_holds_are_refused(monkeypatch):
     layers = (op.Bits8("input", (), 4), op.Flatten("flat", ("input",)), op.Dense("logits", ("flat",), 2, 1, True))
-    monkeypatch.setattr(irregular, "_largest", lambda *_: 1 << 30)
+    monkeypatch.setattr(weights, "_largest_threshold", lambda *_: 1 << 30)
     with pytest.raises(FitError, match="^layer logits: start values of more than 16 bits; use 4 x 64 x 16, which is chosen without "):
         plan(strategies.fill(Topology("wide", layers, ("a", "b")), 0), GENERIC, 4, 16, 8)
 
@@ -204,4 +204,4 @@ def test_a_view_that_names_too_many_bits_is_refused():
         layers.append(op.Concat(f"double{number}", (layers[-1].name,) * 2))
     layers += [op.Gap("gap", (layers[-1].name,)), op.Dense("logits", ("gap",), 2, logits=True)]
     with pytest.raises(FitError, match="^layer gap: sums 50,331,648 bits in lists of reads, expected at most 2,097,152$"):
-        irregular.plan(Topology("wide", tuple(layers), ("a", "b")), 4, 16, 4)
+        lists.plan(Topology("wide", tuple(layers), ("a", "b")), 4, 16, 4)
