@@ -1,7 +1,10 @@
 """Network -> addresses: the lane and word of each channel, and the first word of each tensor."""
 
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,17 +37,19 @@ class Tensor:
         """Words of a bank."""
         return len(self.lanes) * self.rows * self.columns
 
+    @cached_property
+    def starts(self) -> list[int]:
+        """First channel of each word."""
+        return [word[0] for word in self.lanes]
+
     def words(self, first: int, last: int) -> range:
         """Range of words that hold the channels first .. last - 1, which begin and end with a word."""
-        starts = [word[0] for word in self.lanes]
-        begin = starts.index(first)
-        end = next((i for i, s in enumerate(starts) if s >= last), len(starts))
-        return range(begin, end)
+        return range(bisect_left(self.starts, first), bisect_left(self.starts, last))
 
     def find(self, channel: int) -> tuple[int, int]:
         """(word, lane) of a channel."""
-        word = max(i for i, lanes in enumerate(self.lanes) if lanes[0] <= channel)
-        return word, channel - self.lanes[word][0]
+        word = bisect_right(self.starts, channel) - 1
+        return word, channel - self.starts[word]
 
 
 @dataclass(frozen=True)
@@ -124,11 +129,15 @@ def _cut(by_name, layers, lanes, outputs):
 
 def _cut_own_groups(layer, lanes, outputs):
     """Add the cuts of a layer's own tensor: at groups whose first tile would else begin inside a tile slot."""
-    size = layer.channels // layer.groups
+    size, first = layer.channels // layer.groups, 0
+    cuts = deque(sorted(layer.cuts))
     for edge in range(size, layer.channels, size):
-        first = max(f for f, _ in _spans(layer.channels, layer.cuts, lanes) if f <= edge)
+        while cuts and cuts[0] <= edge:
+            cut = cuts.popleft()
+            first = cut if (cut - first) % lanes else first  # as `_spans` does
         if (edge - first) % outputs:
             layer.cuts.add(edge)
+            first = edge
 
 
 def _cut_parts(by_name, layer):

@@ -13,7 +13,7 @@ from ..errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..protocol import LOGIT_BITS, MOST_EXEMPLARS
 from ..targets import CHOSEN, WAYS, Target
-from . import cycles, irregular, late, schedule, starts, timing
+from . import bounds, cycles, irregular, late, schedule, starts, timing
 from .area import lut4
 from .config import FIELD, AcceleratorConfig, Transfer, check_shape
 from .learn_plan import Learn, LearnPlan, planes
@@ -91,6 +91,7 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
         if not ways:
             raise FitError(f"--learn: no layer up to {LATENT} has weights, and a design of {target.name} that learns streams some; use a "
                            "target that keeps all weights on the chip, such as ecp5")
+    ways = bounds.check(network.topology, target, shapes, ways)
     for way in ways:
         if way != "memory":
             choice, error = _fastest(network, target, shapes, learn, way)
