@@ -27,7 +27,7 @@ ALLOWED = {
     "checkpoints": {"errors", "ir"},
     "reference": IR,
     "compile": IR | {"targets"},
-    "targets": {"errors", "outside"},
+    "targets": {"errors", "files", "outside"},
     "rtl": IR | {"reference", "compile", "targets"},
     "host": BASE | {"reference"},
     "report": {"errors", "ir", "compile"},

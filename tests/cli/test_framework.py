@@ -181,7 +181,8 @@ def test_stdout_that_takes_nothing(model, more, code):
 
 @pytest.mark.parametrize("words", ["--help", "inspect --help", "train --help", "help", "--version"])
 def test_help_that_cannot_be_written(words):
-    done = subprocess.run(["bash", "-c", f"{shlex.quote(sys.executable)} -m fbnn_hw.cli {words} > /dev/full"], capture_output=True, text=True)
+    program = f"{shlex.quote(sys.executable)} -m fbnn_hw.cli {words} > /dev/full"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True)
     assert done.returncode == 3 and done.stderr.splitlines()[-1].endswith(": No space left on device"), done
 
 
