@@ -23,12 +23,11 @@ MOST_SHAPES = 8
 
 @dataclass(frozen=True)
 class _Sum:
-    """An op with weights.  fan_in, outputs: their numbers.  repeats: reads of the word in which the bit lies that an output reads most
+    """An op with weights.  fan_in: inputs of an output.  repeats: reads of the word in which the bit lies that an output reads most
     often."""
 
     name: str
     fan_in: int
-    outputs: int
     repeats: int
 
     def words(self, lanes):
@@ -49,11 +48,6 @@ def check(topology: Topology, target: Target, shapes: list[tuple[int, int, int]]
         raise FitError(f"layer {largest.name}: one tile needs {words} weight words, {target.name} has room for {limit}; at most "
                        f"{largest.fan_in * limit // words:,} inputs to an output fit")
     ways = [way for way in ways if words <= most[way]]
-    if ways == ["memory"] and target.blocks and target.block_bits:
-        need, have = min(_weight_bits(sums, *shape) for shape in shapes), target.blocks * target.block_bits
-        if need > have:
-            raise FitError(f"model {topology.name}: its weights take at least {need:,} bits, all block RAMs of {target.part} have "
-                           f"{have:,}; use fewer inputs and outputs of layers, or a larger part")
     try:
         lower(topology)
     except Irregular:
@@ -62,11 +56,6 @@ def check(topology: Topology, target: Target, shapes: list[tuple[int, int, int]]
         room = target.blocks * target.block_bits // (16 * STEP_WORDS) if target.blocks and target.block_bits else MOST_GROUPS
         _check_groups(topology, min(room, MOST_GROUPS))
     return ways
-
-
-def _weight_bits(sums, _, lanes, outputs):
-    """Least number of bits of all weight words."""
-    return sum(-(-each.outputs // outputs) * each.words(lanes) for each in sums) * outputs * lanes
 
 
 def _sums(topology):
@@ -95,7 +84,7 @@ def _sums(topology):
         if op.kind in ("conv", "dense"):
             groups = inputs[0].reshape(op.groups, -1)
             uses = max(int(np.unique(group, return_counts=True)[1].max()) for group in groups[:MOST_GROUPS])
-            sums.append(_Sum(op.name, op.fan_in(*shapes), outputs // op.groups, uses * getattr(op, "kernel", 1) ** 2))
+            sums.append(_Sum(op.name, op.fan_in(*shapes), uses * getattr(op, "kernel", 1) ** 2))
     return sums
 
 
