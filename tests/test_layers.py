@@ -29,7 +29,7 @@ ALLOWED = {
     "foreign": IR | {"files"},
     "machine": IR | {"reference"},
     "nn": IR | {"files", "foreign"},
-    "targets": {"errors", "plugins", "machine"},
+    "targets": {"errors", "files", "plugins", "machine"},
     "rtl": MACHINE,
     "link": {"errors", "reference", "machine"},
     "report": {"errors", "ir", "machine"},

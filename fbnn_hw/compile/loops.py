@@ -3,6 +3,7 @@
 The words of a block lie side by side.  A group of outputs reads whole words, so a word begins where a group does.
 """
 
+from collections import deque
 from collections.abc import Collection
 from functools import lru_cache
 from itertools import groupby
@@ -90,11 +91,15 @@ def _cut(cuts, layers, sums, lanes, outputs):
         if layer.kind == "lgap":
             cuts[layer.parts[0]].update(*(cuts[name] for name in layer.stores))
             continue
-        share = layer.shape[0] // each.count
+        share, first = layer.shape[0] // each.count, 0
+        before = deque(sorted(cuts[layer.name]))
         for edge in range(share, layer.shape[0], share):
-            first = max(f for f, _ in spans(layer.shape[0], cuts[layer.name], lanes) if f <= edge)
+            while before and before[0] <= edge:
+                cut = before.popleft()
+                first = cut if (cut - first) % lanes else first  # as `spans` does
             if (edge - first) % outputs:
                 cuts[layer.name].add(edge)
+                first = edge
         size, copies = divmod(each.view.shape[0] // each.count, each.view.repeat)
         if copies:
             return f"{layer.ops[-1].name}: a group ends between the copies of a duplicated channel"

@@ -11,7 +11,7 @@ from ..machine import cycles, timing
 from ..machine.config import AcceleratorConfig, check_shape
 from ..machine.learner import Learn
 from ..targets import CHOSEN, WAYS, Target
-from . import schedule
+from . import bounds, schedule
 from .area import lut4
 from .configure import Attempt, Shape, configure
 from .exemplars import ENOUGH_EXEMPLARS, choose_exemplars
@@ -71,6 +71,7 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
         if not ways:
             raise FitError(f"--learn: no layer up to {LATENT} has weights, and a design of {target.name} that learns streams some; use a "
                            "target that keeps all weights on the chip, such as ecp5")
+    ways = bounds.check(network.topology, target, shapes, ways)
     for way in ways:
         choice, error = best(network, target, shapes, way, learn)
         if choice:

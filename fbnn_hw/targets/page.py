@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, nearest, show, whole
+from .. import files
+from ..errors import InputError, UsageError, nearest, show, whole
 from .bridges import BRIDGES
 
-LARGEST = 100_000
+LARGEST = 2 ** 14
 """Most bytes of a page."""
 SECTOR = 4096
 """Bytes that a flash erases at a time."""
@@ -116,11 +117,9 @@ KEYS: dict[str, Key | Table] = {
 def read(path: Path) -> dict[str, Any]:
     """The contents of a page.  Raises UsageError, beginning with the path, for what is no page."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise UsageError(f"{path}: {path.stat().st_size:,} bytes, expected a board's page of at most {LARGEST:,}")
-        page = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}, expected a board's page, as boards/icebreaker.toml is one") from None
+        page = tomllib.loads(files.read(path, LARGEST, "a board's page, as boards/icebreaker.toml is one").decode("utf-8-sig"))
+    except InputError as error:
+        raise UsageError(str(error)) from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: no page of a board ({show(str(error))}), expected TOML as in boards/icebreaker.toml") from None
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9-]{0,40}", path.stem):

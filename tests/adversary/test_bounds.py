@@ -3,13 +3,24 @@
     FBNN_ADVERSARY_SEED=7 pytest -m adversary tests/adversary/test_bounds.py     random ones of another seed
 """
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from fbnn_hw import checkpoints
+from fbnn_hw.compile import plan
+from fbnn_hw.errors import InputError
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import Network, Topology
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.targets import TARGETS, page
 from tests.foreign.test_qonnx import model
 
-from . import runner
+from . import budget, networks, runner
 
+ROOT = Path(__file__).parents[2]
 MOST_BYTES = 200_000
 
 
@@ -23,7 +34,7 @@ def forge():
 
 def judged(forge, path, words):
     """The outcome of a command on a small file, which is judged."""
-    assert path.stat().st_size < MOST_BYTES, path.stat().st_size
+    assert path.is_symlink() or path.stat().st_size < MOST_BYTES, path.stat().st_size
     case = runner.Case(words, path.parent, may_write=True)
     before = runner.inventory(path.parent)
     outcome = forge.run(case)
@@ -84,3 +95,117 @@ ONNX = {
 def test_an_onnx_file(name, forge, tmp_path):
     path = model(tmp_path / "n.onnx", *ONNX[name])
     assert judged(forge, path, ["import", "n.onnx", "--out", "x.pt"]).code == 3
+
+
+def net(*layers, size=8, classes=2):
+    """A topology of an input of six channels, layers, which read the one before where they name none, a pooling and logits."""
+    made = [op.Thermometer("input", (), "trgb", size, 2)]
+    for number, layer in enumerate((*layers, op.Gap, lambda *given: op.Dense(*given, classes, logits=True))):
+        made.append(layer(f"l{number}", (made[-1].name,)))
+    return Topology("odd", tuple(made), tuple(f"c{number}" for number in range(classes)))
+
+
+def conv(channels, kernel=3, groups=1):
+    return lambda *given: op.Conv(*given, channels, kernel, 1, groups)
+
+
+def dense(channels, groups=1):
+    return lambda *given: op.Dense(*given, channels, groups)
+
+
+def times(count):
+    return [lambda *given: op.Duplicate(*given, 8)] * count
+
+
+def copies(count):
+    """A concatenation of one layer so many times."""
+    return lambda name, given: op.Concat(name, given * count)
+
+
+def readers(count, channels):
+    """A wide layer that many others read."""
+    made = [op.Thermometer("input", (), "trgb", 8, 2), op.Conv("wide", ("input",), channels, 1)]
+    made += [op.Conv(f"r{n}", ("wide",), 1, 3) for n in range(count)]
+    made += [op.Concat("all", tuple(f"r{n}" for n in range(count))), op.Gap("pooled", ("all",))]
+    return Topology("odd", (*made, op.Dense("logits", ("pooled",), 2, logits=True)), ("a", "b"))
+
+
+def shuffle(*given):
+    return op.Shuffle(*given, 3)
+
+
+KINDS = {
+    "copies before a 5x5": net(*times(3), conv(4, 5), size=32),
+    "more copies before a 5x5": net(*times(4), conv(2, 5), size=32),
+    "copies before a 1x1": net(*times(4), conv(4, 1), size=32),
+    "copies of a vector": net(op.Gap, *times(4), dense(5)),
+    "a concatenation of one vector": net(conv(1), op.Gap, copies(60000), dense(16)),
+    "a concatenation of one map": net(conv(1), copies(10000), conv(8)),
+    "groups of one": net(conv(21000, 1), conv(21000, 3, 21000)),
+    "as many groups of one as are planned": net(conv(2400, 1), conv(2400, 3, 2400), conv(2400, 1, 2400)),
+    "groups of one in a vector": net(op.Gap, dense(21000), dense(21000, 21000)),
+    "groups of two in a vector": net(op.Gap, dense(4900), dense(4900, 4900)),
+    "a pooling of many channels": net(conv(8000, 1), size=2),
+    "a learned pooling of many pixels": net(conv(20, 1), op.Depthwise, size=256),
+    "a pooling of copies": net(conv(12000, 1), lambda *given: op.Slice(*given, 0, 11999), op.MaxPool),
+    "a wide layer": net(op.Gap, dense(60000)),
+    "many classes": net(conv(8, 1), classes=5000),
+    "shuffles": net(conv(3000, 1), *[shuffle] * 80, conv(8)),
+    "a vector of many pixels": net(conv(2), op.Flatten, dense(2), size=128),
+    "a vector of fewer pixels": net(conv(2), op.Flatten, dense(2), size=64),
+    "many readers": readers(100, 400),
+    "many readers of few": readers(300, 20)}
+
+
+@pytest.mark.parametrize("target", ("ice40", "ecp5", "generic"))
+@pytest.mark.parametrize("name", KINDS)
+def test_a_checkpoint(name, target, forge, tmp_path):
+    tried(KINDS[name], target, forge, tmp_path)
+
+
+def tried(topology, target, forge, folder):
+    """A checkpoint of a topology, planned for a target within the bounds."""
+    weights = {name: np.zeros(shape, np.uint8) for name, shape in topology.weight_shapes().items()}
+    checkpoint.save(folder / "x.pt", Network(topology, weights))
+    if (folder / "x.pt").stat().st_size < MOST_BYTES:
+        judged(forge, folder / "x.pt", [f"{__name__}:planned", "x.pt", target])
+
+
+def planned(path, target):
+    """What `generate` does before it writes Verilog."""
+    plan.plan(checkpoints.load(path), TARGETS[target])
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_random_checkpoint(number, forge, tmp_path):
+    seed = budget.SEED or int(np.random.default_rng().integers(10 ** 9))
+    print(f"FBNN_ADVERSARY_SEED={seed}")
+    rng = np.random.default_rng([seed, number])
+    while True:
+        topology = networks._drawn(rng)
+        try:
+            topology.verify()
+        except InputError:
+            continue
+        if topology.weight_bits() < 8 * MOST_BYTES:
+            break
+    tried(topology, str(rng.choice(["ice40", "ecp5", "generic"])), forge, tmp_path)
+
+
+def odd_pages(folder):
+    """{name: words of the refusal} of things in place of a board's page."""
+    os.mkfifo(folder / "pipe.toml")
+    (folder / "zero.toml").symlink_to("/dev/zero")
+    (folder / "dots.toml").write_text(".".join("a" * 45_000) + " = 1\n")
+    (folder / "fewer.toml").write_text("\n".join(".".join(f"a{n}" for _ in range(2000)) + " = 1" for n in range(2)))
+    (folder / "deep.toml").write_text("a = " + "[" * 8000 + "]" * 8000)
+    return {"pipe": "is a pipe", "zero": "is a device", "dots": "longer than", "fewer": "key 'a0', expected", "deep": "no page of a board"}
+
+
+def test_the_page_of_a_board(forge, tmp_path):
+    for name, words in odd_pages(tmp_path).items():
+        outcome = judged(forge, tmp_path / f"{name}.toml", ["build", "--board", f"{name}.toml"])
+        assert outcome.code == 2 and words in outcome.err, outcome
+    text = (ROOT / "boards" / "icebreaker.toml").read_bytes()
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbf" + text)
+    assert page.read(tmp_path / "mine.toml") == page.read(ROOT / "boards" / "icebreaker.toml")

@@ -409,7 +409,7 @@ STEP = ("BipolarQuant", ["a", "s"], "b", {})
     ([("LeakyRelu", ["a0"], "l", {"alpha": -1.0}), ("Sub", ["l", "three"], "a", {})], STEP, {"three": [3.0]},
      "Sub a: rises and falls with the sums of channel 0, expected a function of single values that only rises or only falls"),
     ([("Add", ["row", "column"], "table", {}), ("Identity", ["a0"], "a", {})], STEP,
-     {"row": np.ones((1, 2 ** 13)), "column": np.ones((2 ** 13, 1))}, "Add table: makes a constant of more than 4194"),
+     {"row": np.ones((1, 2 ** 13)), "column": np.ones((2 ** 13, 1))}, "Add table: makes a constant of more than "),
 ])
 def test_what_has_no_counterpart_is_named(tmp_path, middle, step, more, message):
     nodes, constants = two_steps(step, {"s": [1.0], "c": [1.0], **more}, middle)

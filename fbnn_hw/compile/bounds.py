@@ -1,0 +1,106 @@
+"""What no plan of a network can have, found from its topology alone, before anything is planned."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import FitError
+from ..ir.network import Topology
+from ..machine.step import FIELD_VALUES
+from ..targets import Target
+
+MOST_GROUPS = 5000
+"""Groups of all layers together, some more than MobileNet's."""
+
+LEAST_TERMS, WEIGHTS_A_TERM, TERMS_A_GROUP = 2 ** 16, 14, 64
+"""Bits that the sums of all layers together may name in lists of reads: LEAST_TERMS, or one for so many weights where that is more, of
+MOST_SHAPES shapes that are tried; of fewer more.  Each group of outputs counts as so many bits, whose list takes time of its own, a channel
+that is pooled as half of one."""
+MOST_SHAPES = 8
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """An op with weights.  fan_in: inputs of an output.  repeats: reads of the word in which the bit lies that an output reads most
+    often."""
+
+    name: str
+    fan_in: int
+    repeats: int
+
+    def words(self, lanes):
+        """Least number of weight words of a tile."""
+        return max(-(-self.fan_in // lanes), self.repeats)
+
+
+def check(topology: Topology, target: Target, shapes: list[tuple[int, int, int]], ways: list[str]) -> list[str]:
+    """Return those of some ways to have weights in which the weights may have room, on an engine of one of these shapes.
+
+    Raises FitError where there is none, or where a plan would name more groups or bits than networks have that fit some part.
+    """
+    sums, lanes = _sums(topology), max(shape[1] for shape in shapes)
+    most = {way: FIELD_VALUES - 1 if way == "memory" else target.ring_words for way in ways}
+    limit = max(most.values())
+    largest = max(sums, key=lambda each: each.words(lanes))
+    if (words := largest.words(lanes)) > limit:
+        raise FitError(f"layer {largest.name}: one tile needs {words} weight words, {target.name} has room for {limit}; at most "
+                       f"{largest.fan_in * limit // words:,} inputs to an output fit")
+    ways = [way for way in ways if words <= most[way]]
+    _check_groups(topology)
+    _check_terms(topology, len(shapes))
+    return ways
+
+
+def _sums(topology):
+    """The ops whose outputs are sums of products."""
+    sums, count = [], 0
+    views: dict[str, np.ndarray] = {}  # of an op the numbers of the stored bits that its channels are, of one pixel
+    last = {name: op.name for op in topology.ops for name in op.inputs}
+    for op in topology.ops:
+        shapes = topology.input_shapes(op)
+        inputs = [views[name] for name in op.inputs]
+        for name in {name for name in op.inputs if last[name] == op.name}:
+            del views[name]
+        outputs = topology.shapes[op.name][0]
+        match op.kind:
+            case "concat":
+                view = np.concatenate(inputs)
+            case "slice":
+                view = inputs[0][op.start:op.stop]
+            case "shuffle":
+                view = inputs[0].reshape(op.groups, -1).T.reshape(-1)
+            case "duplicate":
+                view = inputs[0].repeat(op.times)
+            case _:
+                view, count = np.arange(count, count + outputs, dtype=np.int32), count + outputs
+        views[op.name] = view
+        if op.kind in ("conv", "dense"):
+            groups = inputs[0].reshape(op.groups, -1)
+            uses = max(int(np.unique(group, return_counts=True)[1].max()) for group in groups[:MOST_GROUPS])
+            sums.append(_Sum(op.name, op.fan_in(*shapes), uses * getattr(op, "kernel", 1) ** 2))
+    return sums
+
+
+def _check_groups(topology):
+    """Raises FitError where layers have more than MOST_GROUPS groups together."""
+    groups = 0
+    for op in topology.ops:
+        groups += op.groups if op.kind in ("conv", "dense") else 0
+        if groups > MOST_GROUPS:
+            raise FitError(f"layer {op.name}: {groups:,} groups of layers up to here, at most {MOST_GROUPS:,}; use fewer groups")
+
+
+def _check_terms(topology, shapes):
+    """Raises FitError where lists of reads would name too many bits."""
+    terms, most = 0, max(LEAST_TERMS, topology.weight_bits() // WEIGHTS_A_TERM) * MOST_SHAPES // shapes
+    for op in topology.ops[1:]:
+        first, *_ = shapes = topology.input_shapes(op)
+        pixels = {"gap": 1, "depthwise": 1, "flatten": 4}.get(op.kind)  # pixels of a vector are read one by one
+        terms += pixels * math.prod(first) if pixels else first[0] * getattr(op, "kernel", 1) ** 2
+        terms += sum(shape[0] for shape in shapes[1:])
+        groups = first[0] / 2 if op.kind in ("gap", "depthwise", "maxpool") else getattr(op, "groups", 0) * (op.kind != "shuffle")
+        terms += int(TERMS_A_GROUP * groups)
+        if terms > most:
+            raise FitError(f"layer {op.name}: lists of reads for {terms:,} bits and groups up to here, at most {most:,} with these "
+                           "weights; use fewer groups and copies of channels, or smaller maps before global pooling")
