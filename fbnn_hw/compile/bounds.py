@@ -9,6 +9,8 @@ from ..errors import FitError
 from ..ir.network import Topology
 from ..machine.step import FIELD_VALUES
 from ..targets import Target
+from . import graph
+from .graph import MOST_TERMS
 
 MOST_GROUPS = 5000
 """Groups of all layers together, some more than MobileNet's."""
@@ -48,7 +50,9 @@ def check(topology: Topology, target: Target, shapes: list[tuple[int, int, int]]
                        f"{largest.fan_in * limit // words:,} inputs to an output fit")
     ways = [way for way in ways if words <= most[way]]
     _check_groups(topology)
-    _check_terms(topology, len(shapes))
+    _check_terms(topology, MOST_TERMS, of_pixels=False)  # what the graph itself takes
+    if graph.build(topology, lanes).unlooped:
+        _check_terms(topology, max(LEAST_TERMS, topology.weight_bits() // WEIGHTS_A_TERM) * MOST_SHAPES // len(shapes))
     return ways
 
 
@@ -91,12 +95,12 @@ def _check_groups(topology):
             raise FitError(f"layer {op.name}: {groups:,} groups of layers up to here, at most {MOST_GROUPS:,}; use fewer groups")
 
 
-def _check_terms(topology, shapes):
-    """Raises FitError where lists of reads would name too many bits."""
-    terms, most = 0, max(LEAST_TERMS, topology.weight_bits() // WEIGHTS_A_TERM) * MOST_SHAPES // shapes
+def _check_terms(topology, most, of_pixels=True):
+    """Raises FitError where sums would name more than so many bits.  of_pixels: the pixels of maps that are pooled are read one by one."""
+    terms = 0
     for op in topology.ops[1:]:
         first, *_ = shapes = topology.input_shapes(op)
-        pixels = {"gap": 1, "depthwise": 1, "flatten": 4}.get(op.kind)  # pixels of a vector are read one by one
+        pixels = {"gap": 1, "depthwise": 1, "flatten": 4}.get(op.kind) if of_pixels else None
         terms += pixels * math.prod(first) if pixels else first[0] * getattr(op, "kernel", 1) ** 2
         terms += sum(shape[0] for shape in shapes[1:])
         groups = first[0] / 2 if op.kind in ("gap", "depthwise", "maxpool") else getattr(op, "groups", 0) * (op.kind != "shuffle")

@@ -92,7 +92,7 @@ def _cut(cuts, layers, sums, lanes, outputs):
             cuts[layer.parts[0]].update(*(cuts[name] for name in layer.stores))
             continue
         share, first = layer.shape[0] // each.count, 0
-        before = deque(sorted(cuts[layer.name]))
+        before = deque(sorted(cuts.get(layer.name, ())))  # of the logits none
         for edge in range(share, layer.shape[0], share):
             while before and before[0] <= edge:
                 cut = before.popleft()
