@@ -12,9 +12,11 @@ import numpy as np
 from .graph import Graph, Group, Layer, Sum
 from .layout import Tensor
 
-FIELDS = {"word": 17, "right": 12, "down": 12, "tensor": 12, "power": 4}
-"""Bits of the fields of a place in its code, lowest first; places are in the order of their codes in a list, but for the highest power
-being first."""
+BITS = {"tensor": 12, "down": 12, "right": 12, "word": 17}
+"""Bits of the fields of a place in its code, below those of its power."""
+
+CENTRE = 1 << 11
+"""What the code adds to `down` and `right`, which may be negative."""
 
 
 class Places(NamedTuple):
@@ -27,22 +29,19 @@ class Places(NamedTuple):
     power: np.ndarray
 
     def codes(self) -> np.ndarray:
-        """An integer for each place."""
-        half = 1 << FIELDS["right"] - 1
-        values = {"word": self.word, "right": self.right + half, "down": self.down + half, "tensor": self.tensor, "power": 15 - self.power}
-        codes, at = np.zeros(np.shape(self.word), int), 0
-        for name, bits in FIELDS.items():
-            codes, at = codes + (values[name] << at), at + bits
+        """An integer for each place.  Their order is that of a list: by power, highest first, then by tensor, pixel and word."""
+        codes = 15 - self.power
+        for part, bits in zip((self.tensor, self.down + CENTRE, self.right + CENTRE, self.word), BITS.values()):
+            codes = codes << bits | part
         return codes
 
     @classmethod
     def of(cls, codes: np.ndarray) -> "Places":
         """Inverse of `codes`."""
-        half = 1 << FIELDS["right"] - 1
-        values, at = {}, 0
-        for name, bits in FIELDS.items():
-            values[name], at = codes >> at & (1 << bits) - 1, at + bits
-        return cls(values["tensor"], values["word"], values["down"] - half, values["right"] - half, 15 - values["power"])
+        parts = {}
+        for name in reversed(BITS):
+            parts[name], codes = codes & (1 << BITS[name]) - 1, codes >> BITS[name]
+        return cls(parts["tensor"], parts["word"], parts["down"] - CENTRE, parts["right"] - CENTRE, 15 - codes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ def configure(network: Network, target: Target, attempt: Attempt) -> tuple[Accel
         common |= {"beat_bits": target.sdram_lines, "burst": timing.BURST}
     elif weights == "double":
         common["beat_bits"] = 16
-    if timing.large(program.lanes) and not learn:
+    if timing.large(attempt.shape[1]) and not learn:
         common["memory_registers"] = target.memory_registers
     with_weights = _with_memory if weights == "memory" else _with_stream
     config = with_weights(common, network.topology, target, program, learn)
@@ -55,11 +55,11 @@ def configure(network: Network, target: Target, attempt: Attempt) -> tuple[Accel
 
 def _image_steps(config, program):
     """Number of steps up to the last one that reads the image."""
-    image = program.image_words()
+    image = program.tensors[program.layers[0].name]
 
     def reads(step):
         places = config.listed_words(step) if config.lists else {(step.source, 1)}
-        return any(first < image.stop and image.start < first + words for first, words in places)
+        return any(first < image.base + image.size and image.base < first + words for first, words in places)
 
     return 1 + max(number for number, step in enumerate(config.program) if reads(step))
 
@@ -72,7 +72,8 @@ def _whole_starts(network, lanes, rows):
 
 def _common_fields(network, target, program, weights, rows):
     """{field: value} of a configuration, however its weights are kept.  rows: binary ones of a class that a logit is the sum of."""
-    topology, pixels, image = network.topology, program.pixels, program.arrangement.graph.image
+    topology, image = network.topology, program.arrangement.graph.image
+    pixels, lanes, outputs = program.shape
     latent = program.tensors.get(LATENT)
     # A map of one block lies in several banks; and a latent that global pooling stores does not stay.
     is_vector = latent is not None and latent.shape[1:] == (1, 1) and latent.until == len(program.layers)
@@ -82,13 +83,12 @@ def _common_fields(network, target, program, weights, rows):
     if pooled is not None and pooled.shape[2] < columns:
         mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
     logits = next(op for op in topology.ops if getattr(op, "logits", False))
-    sum_bits = max(accumulator_bits(program.arrangement, network), starts.least_bits(program.lanes) * program.start_reads)
+    sum_bits = max(accumulator_bits(program.arrangement, network), starts.least_bits(lanes) * program.start_reads)
     logit_bits = (topology.largest_sum(logits) * rows).bit_length() + 1
     if rows > 1:
         sum_bits = max(sum_bits, logit_bits - 1)
     return dict(
-        pixels=pixels, lanes=program.lanes, outputs=program.outputs,
-        **_encoder_fields(topology.ops[0]), size=topology.image_size,
+        pixels=pixels, lanes=lanes, outputs=outputs, **_encoder_fields(topology.ops[0]), size=topology.image_size,
         encoder_bits=target.encoder_bits, classes=len(topology.classes), program=program.steps,
         accumulator_bits=sum_bits, logit_bits=logit_bits if LOGIT_BITS <= sum_bits >= logit_bits else 0,
         technology=target.technology, popcount=target.popcount, weights=weights,
@@ -115,7 +115,7 @@ def _with_memory(common, topology, target, program, learn):
         return AcceleratorConfig(**common, feature_words=max(LEAST_WORDS, program.used), weight_words=weight_words)
     head, settings = learn
     learning = learning_plan(program, target, head, settings, len(topology.classes), "words")
-    shipped = -(-learning.shipped * learning.fan_in_words // program.outputs)
+    shipped = -(-learning.shipped * learning.fan_in_words // program.shape[2])
     return AcceleratorConfig(
         **common | {"classes": learning.shipped}, feature_words=program.used + learning.rows, learning=learning,
         weight_words=weight_words + shipped)
@@ -125,7 +125,7 @@ def _with_stream(common, topology, target, program, learn):
     """The configuration with streamed weights: features, a learner's tables and resident weights share the banks."""
     classes = len(topology.classes)
     common = common | {"weight_words": target.ring_words}
-    word_cycles = cycles.stream_cycles(program.outputs * program.lanes, common.get("beat_bits", 8), common.get("burst", 1))
+    word_cycles = cycles.stream_cycles(math.prod(program.shape[1:]), common.get("beat_bits", 8), common.get("burst", 1))
     part = target
     if target.bank_words is None:
         largest = None  # a learner with as many exemplars as the part has room for
@@ -173,7 +173,7 @@ def _check_words(topology, program, target, weights):
         op = next(layer for layer in program.layers if layer.label == step.layer).ops[0]
         if weights != "memory" and step.tile_words > target.ring_words:
             # A copy or a pooling sums no products.
-            inputs = op.fan_in(*topology.input_shapes(op)) or step.tile_words * program.lanes
+            inputs = op.fan_in(*topology.input_shapes(op)) or step.tile_words * program.shape[1]
             fits = inputs * target.ring_words // step.tile_words
             raise FitError(f"layer {op.name}: one tile needs {step.tile_words} weight words, {target.name} has room for "
                            f"{target.ring_words}; at most {fits:,} inputs to an output fit")

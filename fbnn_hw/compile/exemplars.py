@@ -66,7 +66,7 @@ def learning_plan(program: Program, target: Target, head: Any, config: Any, ship
 
     config.slots 0: exemplars get half of the rows that are free.  Raises FitError with what would fit.
     """
-    pixels, lanes = program.pixels, program.lanes
+    pixels, lanes, _ = program.shape
     shipped = 0 if config.adds else shipped  # the model's classifier has no prototypes
     if config.max_classes < shipped:
         raise UsageError(f"--max-classes {config.max_classes}: the model knows {shipped} classes, expected at least as many")

@@ -5,6 +5,7 @@ ring is full, the stream fills late rows, from the highest row of the features d
 rows are used before late rows, and all rows are read from the last one down.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -65,21 +66,21 @@ class _Filler(cycles.Mover):
         self.places: list[int] = []  # for each late word, the number of words before it
         self.idle = 0  # late words that came while the ring was full
         self.late_word_due = False  # the next word for the array is a late one that has not come yet
+        self.low = late.low[0]  # least place of the next late word
         self.total = sum(transfer.words for transfer in config.transfers)
         super().__init__(config)
 
     def next(self, now):
         if not self.row:
-            self._choose(now)
+            self.after = 0
+            if self.low <= self.place < self.total:
+                self._choose(now)
         return super().next(now)
 
     def _choose(self, now):
         """Choose whether the next word of the stream goes to a late row."""
-        number, late = len(self.places), self.late
-        self.after = 0
-        if number == len(late.after) or self.place >= self.total or self.place < late.low[number]:
-            return
-        after = late.after[number]
+        number = len(self.places)
+        after = self.late.after[number]
         self.late_word_due = self.phase + self.share >= 16 and self.mixed - self.first >= number
         if self.late_word_due:
             self.after = after
@@ -95,8 +96,7 @@ class _Filler(cycles.Mover):
             self.run(when + 1, blocked)  # it chooses anew, as if the cycle had not come
 
     def repeats(self, words):
-        number = len(self.places)
-        return super().repeats(words) and (number == len(self.late.after) or self.place + words < self.late.low[number])
+        return super().repeats(words) and self.place + words < self.low
 
     def become(self, state, now, words):
         self.place += words
@@ -111,6 +111,7 @@ class _Filler(cycles.Mover):
             return
         if after:
             self.places.append(self.place)
+            self.low = math.inf if len(self.places) == len(self.late.low) else self.late.low[len(self.places)]
             self.loaded += 1
             self.idle += not self.late_word_due
             self.after, self.phase, self.share = 0, phase, share

@@ -30,6 +30,7 @@ same readers has words of its own only if it fills half a word.  compact: every 
 """
 
 
+@lru_cache(maxsize=16)  # every way to keep the weights asks for the same plan
 def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | None = None, learns: bool = False,
          keeps_image: bool = False) -> Arrangement:
     """Return the arrangement with the fewest reads of those that fit; where none fits, the one with the fewest words.
@@ -42,11 +43,6 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     learns: what the logits read stays in the banks for a learner, its words side by side.
     keeps_image: see `schedule.build`.  Raises FitError.
     """
-    return _plan(topology, pixels, lanes, outputs, room, SHARINGS, learns, keeps_image)
-
-
-@lru_cache(maxsize=16)  # every way to keep the weights asks for the same plan
-def _plan(topology, pixels, lanes, outputs, room, sharings, learns, keeps_image):
     columns = pixels // 2
 
     def arranged(graph, sharing):
@@ -56,14 +52,14 @@ def _plan(topology, pixels, lanes, outputs, room, sharings, learns, keeps_image)
         def build(*gathered):
             return graphs.build(topology, lanes, frozenset(gathered), learns, word_pixels)
 
-        choices = [arranged(build(), sharings[0])]
+        choices = [arranged(build(), SHARINGS[0])]
         if summed := _summed_apart(choices[0]):
-            copied = arranged(build(*summed), sharings[0])
+            copied = arranged(build(*summed), SHARINGS[0])
             choices = [copied] if room is None or copied.used <= room else choices
         if gathered := graphs.scattered(choices[0].graph):
-            choices.append(arranged(build(*gathered, *summed), sharings[0]))
+            choices.append(arranged(build(*gathered, *summed), SHARINGS[0]))
         chosen = _best(choices, room, columns)
-        return _best([chosen, *(arranged(chosen.graph, sharing) for sharing in sharings[1:])], room, columns)
+        return _best([chosen, *(arranged(chosen.graph, sharing) for sharing in SHARINGS[1:])], room, columns)
 
     plans = [best(word_pixels) for word_pixels in graphs.word_pixels(topology, lanes)]
     return _best([each for each in plans if has_starts(each)], room, columns)
@@ -264,7 +260,7 @@ def steps(arrangement: Arrangement, heads: dict[Sum, int], topology: Topology) -
         by_kind = {kind: _list(arrangement, each, tile) for kind, tile in kinds.items()}
         lists = [by_kind[tile.reads, tile.source_tile_slot] for tile in tiles]
         for first, last, alike in _steps_of(arrangement, tiles, lists, addresses):
-            reads = _joined(lists[first:last], alike)
+            reads = _reads_of_step(lists[first:last], alike)
             if reads not in addresses:
                 addresses[reads] = len(order)
                 order.extend(reads)
@@ -316,7 +312,7 @@ def _steps_of(arrangement, tiles, lists, addresses):
     """
     runs = list(_runs(arrangement, tiles, lists))
     mixed = [lists[first:last] for first, last, alike in runs if not alike]
-    together = {_joined(run, False) for run in mixed} - addresses.keys()
+    together = {_reads_of_step(run, False) for run in mixed} - addresses.keys()
     single = {tile_list.reads for run in mixed for tile_list in run} - addresses.keys()
     steps = sum(len(run) - 1 for run in mixed) * step_words(lists=True) * 16
     split = steps + sum(map(len, single)) * READ_BITS < sum(map(len, together)) * READ_BITS
@@ -327,7 +323,7 @@ def _steps_of(arrangement, tiles, lists, addresses):
             yield from ((number, number + 1, True) for number in range(first, last))
 
 
-def _joined(lists, alike):
+def _reads_of_step(lists, alike):
     """The reads of a step, with addresses and tile slots from those of its first list on."""
     first = lists[0]
     if alike:

@@ -26,7 +26,8 @@ def residents(program: Program, word_cycles: int, free_words: int, left: Mapping
     largest one first.  A layer takes left[its name] sixteenths of its words less than it could.  Its
     first ahead[its name] words come from the stream.
     """
-    per_word = program.outputs // program.pixels
+    pixels, _, outputs = program.shape
+    per_word = outputs // pixels
     order = program.fetched()
     names = [layer.name for layer in order]
     begins = {name: ahead.get(name, 0) for name in names}

@@ -1,6 +1,7 @@
 """Network -> the program of the sequencer, and the weight words in the order of their use."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -37,25 +38,20 @@ class Program:
         return self.arrangement.used
 
     @property
-    def pixels(self) -> int:
-        return self.arrangement.shape[0]
+    def shape(self) -> tuple[int, int, int]:
+        """(pixels, lanes, outputs) of the engine."""
+        return self.arrangement.shape
 
-    @property
-    def lanes(self) -> int:
-        return self.arrangement.shape[1]
-
-    @property
-    def outputs(self) -> int:
-        return self.arrangement.shape[2]
-
-    def image_words(self) -> range:
-        """Words of a bank that hold the image."""
-        image = self.tensors[self.layers[0].name]
-        return range(image.base, image.base + image.size)
+    @cached_property
+    def _by_label(self) -> dict[str, list[Step]]:
+        labels: dict[str, list[Step]] = {}
+        for step in self.steps:
+            labels.setdefault(step.layer, []).append(step)
+        return labels
 
     def layer_steps(self, layer: Layer) -> list[Step]:
         """Steps of a layer."""
-        return [step for step in self.steps if step.layer == layer.label]
+        return self._by_label.get(layer.label, [])
 
     def layer_words(self, layer: Layer) -> int:
         """Weight words of a layer."""
@@ -64,7 +60,7 @@ class Program:
     def fetched(self) -> list[Layer]:
         """Layers with weights, in the order in which a pass needs them."""
         by_label = {layer.label: layer for layer in self.layers}
-        return [by_label[label] for label in dict.fromkeys(step.layer for step in self.steps) if self.layer_words(by_label[label])]
+        return [by_label[label] for label in self._by_label if self.layer_words(by_label[label])]
 
 
 def build(network: Network, pixels: int, lanes: int, outputs: int, learns: bool = False,

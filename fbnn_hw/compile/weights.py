@@ -18,34 +18,26 @@ from .graph import Group, Sum
 
 def accumulator_bits(arrangement: Arrangement, network: Network) -> int:
     """Bits of a signed accumulator that holds every sum of every layer.  Raises FitError."""
-    bound = _largest_by_lists if arrangement.lists else _largest_by_loops
-    most = max((bound(arrangement, each, network) for each in arrangement.tiles), default=1)
-    if arrangement.graph.classifier:
-        most = max(most, _largest_by_loops(arrangement, arrangement.graph.classifier, network))
-    return max(1, most).bit_length() + 1
+    most, classifier = 1, arrangement.graph.classifier  # whose sums have no padding lanes
+    for each in [*arrangement.tiles, *([classifier] if classifier else [])]:
+        looped = not arrangement.lists or each is classifier
+        thresholds = network.threshold(each.op.name) if looped else np.array([_largest_threshold(each, network) + 1])
+        threshold = max(int(thresholds.max()), -1 - int(thresholds.min()))
+        for fan_in, tile in [(each.groups[0].fan_in, None)] if looped else _widest(arrangement.tiles[each]):
+            own = fan_in + threshold if tile and tile.reads.doubled else (fan_in + threshold + 1) // 2
+            if looped and own >= FIELD_VALUES // 2:
+                raise FitError(f"layer {each.op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most "
+                               f"{FIELD_VALUES - 2:,} fit")
+            if tile and (own >> max(arrangement.padding(tile))) + 1 >= 1 << arrangement.lanes - 1:
+                raise FitError(f"layer {each.op.name}: start values of more than {arrangement.lanes} bits; use fewer inputs to an output, "
+                               "or more --lanes")
+            most = max(most, own)
+    return most.bit_length() + 1
 
 
-def _largest_by_loops(arrangement, each, network):
-    """The largest magnitude of an accumulator whose start value makes up for the fan-in and the threshold.  Raises FitError."""
-    fan_in, thresholds = each.groups[0].fan_in, network.threshold(each.op.name)
-    largest = (fan_in + max(int(thresholds.max()), -1 - int(thresholds.min())) + 1) // 2
-    if largest >= FIELD_VALUES // 2:
-        raise FitError(f"layer {each.op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most "
-                       f"{FIELD_VALUES - 2:,} fit")
-    return largest
-
-
-def _largest_by_lists(arrangement, each, network):
-    """The same of an accumulator whose start value is split between padding lanes and a bias word."""
-    largest, threshold, lanes = 1, _largest_threshold(each, network), arrangement.lanes
-    for tile in arrangement.tiles[each]:
-        reach = max(group.fan_in for group, _ in tile.parts) + threshold + 1
-        own = reach if tile.reads.doubled else -(-reach // 2)
-        if (own >> max(arrangement.padding(tile))) + 1 >= 1 << lanes - 1:
-            raise FitError(f"layer {each.op.name}: start values of more than {lanes} bits; use fewer inputs to an output, "
-                           "or more --lanes")
-        largest = max(largest, own)
-    return largest
+def _widest(tiles):
+    """(the largest fan-in of its groups, tile) of some tiles."""
+    return [(max(group.fan_in for group, _ in tile.parts), tile) for tile in tiles]
 
 
 def _largest_threshold(each, network):
@@ -136,23 +128,17 @@ def weight_words(network: Network, arrangement: Arrangement, biased: Iterable[st
     return result
 
 
-class _Weights:
-    """Weights of a group: values (outputs, terms), thresholds (outputs,), codes of the places and lanes of the terms."""
-
-    def __init__(self, network, each, group, codes, lanes):
-        self.values, self.thresholds = each.weights(network, group), each.thresholds(network, group)
-        self.codes, self.lanes = codes, lanes
-
-
-def _weights_of(network, arrangement, each) -> dict[Group, _Weights]:
+def _own(network, arrangement, each):
+    """{group: (weights (outputs, terms), thresholds (outputs,), codes of the places and lanes of the terms)}."""
     codes, lanes = located(arrangement.stored, each)
-    return {group: _Weights(network, each, group, *own) for group, *own in zip(each.groups, codes, lanes)}
+    return {group: (each.weights(network, group), each.thresholds(network, group), *terms)
+            for group, *terms in zip(each.groups, codes, lanes)}
 
 
 def _tile_words(network, arrangement, each, tiles, start_reads):
     """(uint8 (words, outputs, lanes) of each tile, start values (tiles, outputs))."""
     _, lanes, outputs = arrangement.shape
-    groups, begin = _weights_of(network, arrangement, each), np.zeros((len(tiles), outputs), int)
+    groups, begin = _own(network, arrangement, each), np.zeros((len(tiles), outputs), int)
     by_reads: dict[Reads, list[int]] = {}
     for number, tile in enumerate(tiles):
         by_reads.setdefault(tile.reads, []).append(number)
@@ -174,7 +160,7 @@ def _alike(arrangement, reads, tiles: list[Tile], groups, start_reads):
     padding, scale = arrangement.padding(tiles[0]), 1 + reads.doubled
     powers = reads.places.power.repeat(reads.times)
     empty = arrangement.empty(reads).repeat(reads.times, 0)
-    lanes_of = [_in_taps(empty & (powers == power)[:, None], reads.taps) for power in padding]
+    empty_lanes = [_in_taps(empty & (powers == power)[:, None], reads.taps) for power in padding]
     total = sum(count << power for power, count in padding.items())
     below = int((lanes // 2 << powers).sum()) * start_reads  # with start reads a read adds its matches, else matches - L / 2
     begin = np.full(len(words), 0 if arrangement.lists else -below)  # also of outputs that the last tile lacks
@@ -186,14 +172,15 @@ def _alike(arrangement, reads, tiles: list[Tile], groups, start_reads):
             members.setdefault(group, []).append((np.arange(first, first + len(chosen)), chosen))
             first += len(chosen)
     for group, parts in members.items():
-        own, at, chosen = groups[group], *(np.concatenate(part) for part in zip(*parts))
-        place = reads.index(own.codes)
-        rows = firsts[place] + _occurrence(place * lanes + own.lanes) * scale
+        at, chosen = (np.concatenate(part) for part in zip(*parts))
+        values, thresholds, codes, lane = groups[group]
+        place = reads.index(codes)
+        rows = firsts[place] + _occurrence(place * lanes + lane) * scale
         for again in range(scale):
-            words[at[:, None], rows + again, own.lanes] = own.values[chosen]
-        want = (total - scale * _reached(own.thresholds[chosen], group.fan_in, reads.doubled)) // 2 - below
+            words[at[:, None], rows + again, lane] = values[chosen]
+        want = (total - scale * _reached(thresholds[chosen], group.fan_in, reads.doubled)) // 2 - below
         matches, begin[at] = _matches(padding, want, not arrangement.lists)
-        for (row, lane), number in zip(lanes_of, matches):
+        for (row, lane), number in zip(empty_lanes, matches):
             words[at[:, None], row, lane] = np.arange(len(row)) >= number[:, None]
     return words.reshape(len(tiles), outputs, reads.count, lanes).transpose(0, 2, 1, 3), begin.reshape(len(tiles), outputs)
 
@@ -207,15 +194,15 @@ def _in_taps(lanes, taps):
 def _spread_words(network, arrangement, each, tiles, start_reads):
     """Those of a spread step, like `_tile_words`."""
     _, lanes, outputs = arrangement.shape
-    groups, result, begin = _weights_of(network, arrangement, each), [], np.zeros((len(tiles), outputs), int)
+    groups, result, begin = _own(network, arrangement, each), [], np.zeros((len(tiles), outputs), int)
     for number, tile in enumerate(tiles):
         words = np.zeros((words_of_tile(each, tile, lanes), outputs, lanes), np.uint8)
         for output, (group, _) in enumerate(tile.parts):
-            own = groups[group]
-            begin[number, output] = -own.thresholds[0] - tile.reads.count * lanes // 2 * start_reads
+            values, thresholds, codes, _ = groups[group]
+            begin[number, output] = -thresholds[0] - tile.reads.count * lanes // 2 * start_reads
             if not each.ones:
-                at = tile.reads.index(own.codes)
-                words[at // lanes, output, at % lanes] = own.values[0]
+                at = tile.reads.index(codes)
+                words[at // lanes, output, at % lanes] = values[0]
         result.append(words)
     return result, begin
 

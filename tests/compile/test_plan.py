@@ -110,7 +110,7 @@ def test_a_copy_whose_tile_is_larger_than_the_ring_is_refused_by_name():
     net = strategies.fill(Topology("net", layers, ("a", "b")), 0)
     step = SimpleNamespace(layer="mix.copy", tile_words=600, words=1, tiles=1)
     layer = SimpleNamespace(label="mix.copy", ops=(net.topology["mix"],))
-    program = SimpleNamespace(used=0, steps=[step], layers=[layer], lanes=16)
+    program = SimpleNamespace(used=0, steps=[step], layers=[layer], shape=(4, 16, 8))
     with pytest.raises(FitError, match="^layer mix: one tile needs 600 weight words, ice40 has room for 512; at most 8,192 inputs"):
         _check_words(net.topology, program, ICE40, "stream")
 
