@@ -46,16 +46,16 @@ def until(page, condition):
 
 
 def served(seconds):
-    """Serve the page of a small design before the reference, whose seconds at work are added to `seconds`; returns its address."""
+    """Serve the page of a small design before the interpreted board, whose seconds at work are added to `seconds`; returns its address."""
     import uvicorn
 
     from fbnn_hw import design
+    from fbnn_hw.board.interpreted import InterpretedBoard
     from fbnn_hw.ir.models import CIFAR10, vgg
     from fbnn_hw.studio import page, server
     from tests import strategies
-    from tests.studio.reference_board import ReferenceBoard
 
-    class Timed(ReferenceBoard):
+    class Timed(InterpretedBoard):
         def _carried_out(self, opcode, payload):
             begun = time.monotonic()
             try:

@@ -6,6 +6,10 @@ from pathlib import Path
 from ..errors import UsageError
 from . import _common
 
+SIMULATED = "virtual", "interpreted"
+SIMULATED_HELP = ("virtual: a simulation of the whole board, compiled once for its design; interpreted: the same answers without a "
+                  "compiler, and nothing of the gates")
+
 
 def arguments(parser, title, learns=False):
     """The flags that name a board.  learns: it is one that learns."""
@@ -13,7 +17,7 @@ def arguments(parser, title, learns=False):
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1, COM4 or "
                        "socket://HOST:PORT; auto: that of the one board that is plugged in")
     board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
-    board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
+    board.add_argument("--board", choices=SIMULATED, help=SIMULATED_HELP)
     board.add_argument("--design", metavar="DIR", help=f"what `fbnn-hw generate{' --learn' * learns}` wrote (default: "
                        f"the youngest folder in rtl_out{' that learns' * learns}; with --port, the one that the board holds)")
 
@@ -23,11 +27,11 @@ def check(args):
     if args.port and args.board:
         raise UsageError("found both --port and --board, expected one of them")
     if args.baud and not args.port:
-        raise UsageError("--baud: has no meaning on the virtual board")
+        raise UsageError(f"--baud: has no meaning on the {args.board or 'virtual'} board")
 
 
 def design(args, learns=False):
-    """The `Design` of --design; of the virtual board, the youngest one, or the youngest that learns, where none is named; else None."""
+    """The `Design` of --design; of a simulated board, the youngest one, or the youngest that learns, where none is named; else None."""
     from ..design import Design, newest
 
     if args.design:
@@ -54,6 +58,8 @@ def opened(args, out, of, learns=False):
 
     if args.port:
         board = Board.open(port(args), of, baud=args.baud, note=out.note)
+    elif args.board == "interpreted":
+        board = Board.interpreted(of, note=out.note)
     else:
         board = Board.virtual(of, learns=learns, note=out.note)
     with board as opened_board:

@@ -41,7 +41,7 @@ LONGEST_S = 300
 
 
 class Gates:
-    """A virtual board, as `ReferenceBoard` is one: it takes requests, loses its power and shows what it knows."""
+    """A virtual board, as `InterpretedBoard` is one: it takes requests, loses its power and shows what it knows."""
 
     def __init__(self, design):
         self.design = design
@@ -196,7 +196,7 @@ class Desk:
     ----------
     design : Design
         In a folder of its own.
-    board : ReferenceBoard or Gates
+    board : InterpretedBoard or Gates
     rng : numpy Generator
     """
 
@@ -402,6 +402,7 @@ class Desk:
 
     def close(self):
         self.line.unplug()
+        self.board.close()
 
 
 def _verb(words):

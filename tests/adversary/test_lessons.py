@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.design import Design, generate
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.client import Client
@@ -15,7 +16,6 @@ from fbnn_hw.machine import protocol
 from fbnn_hw.machine.protocol import Opcode
 from tests import strategies, virtual_boards
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
-from tests.studio.reference_board import ReferenceBoard
 
 from .lessons import FAULTS, Desk, Gates, Trial
 
@@ -66,7 +66,7 @@ def tried(design, board_of, folder, faults, record):
 @pytest.fixture
 def desk(design, tmp_path):
     own = Design(shutil.copytree(design.folder, tmp_path / "design"))
-    desk = Desk(own, ReferenceBoard(own), tmp_path, np.random.default_rng(SEED))
+    desk = Desk(own, InterpretedBoard(own), tmp_path, np.random.default_rng(SEED))
     print("seed", SEED)
     yield desk
     desk.close()
@@ -117,7 +117,7 @@ def test_a_full_disk_begins_no_lesson(desk):
 
 
 def test_no_fault_loses_what_was_taught(design, tmp_path, record_property):
-    tried(design, ReferenceBoard, tmp_path, FAULTS_MEANT, record_property)
+    tried(design, InterpretedBoard, tmp_path, FAULTS_MEANT, record_property)
 
 
 @pytest.mark.slow

@@ -387,7 +387,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
         "classes of the design")
     with files.locked(folder / ".virtual.lock", "held by another test"):
         assert refused("classify", cats, *board) == (
-            f"fbnn-hw classify: {folder}: its virtual board is at work for another program; wait for that one")
+            f"fbnn-hw classify: {folder}: its simulated board is at work for another program; wait for that one")
 
     design_file, undone = folder / "accelerator.v", kept.with_stem(f"{kept.stem}-before")
     kept.write_bytes(whole)

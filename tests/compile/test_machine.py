@@ -120,14 +120,16 @@ def test_weights_in_the_rows_of_maps_that_are_read_no_more(spare, padding, monke
 
 
 @pytest.mark.parametrize("fields, words, told", [
-    ({"target": "source"}, 0, "a step writes over what it reads"), ({}, -1, "weight words are missing"), ({}, 1, "weight words are left over"),
+    ({"target": "source"}, 0, "a step writes over what it reads"),
+    ({}, -1, "weight words are missing"), ({}, 1, "weight words are left over"),
     ({"words": 1}, 0, "a tile has more or fewer weight words than reads"), ({"source": 65535}, 0, "it reads behind the banks"),
     ({"target": 65535}, 0, "it writes behind the banks")])
 def test_a_program_that_the_engine_cannot_carry_out_is_refused(fields, words, told):
     network = strategies.on_engine(strategies.vgg_network(1, width=1 / 16, size=16))
     planned = plan(network, GENERIC, 4, 16, 4)
     config, first = planned.config, planned.config.program[0]
-    step = dataclasses.replace(first, **{name: getattr(first, value) if isinstance(value, str) else value for name, value in fields.items()})
+    values = {name: getattr(first, value) if isinstance(value, str) else value for name, value in fields.items()}
+    step = dataclasses.replace(first, **values)
     bits = interpreter.memory_words(weights.memory(network, planned.program), config.outputs, config.lanes)
     bits = bits[:words] if words < 0 else np.concatenate([bits, bits[:words]])
     with pytest.raises(InputError, match=told):
