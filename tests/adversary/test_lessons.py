@@ -19,7 +19,7 @@ from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 from .lessons import FAULTS, Desk, Gates, Trial
 
-FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 20))
+FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 100))
 SEED = int(os.environ.get("FBNN_LESSON_SEED", time.time_ns() % 10 ** 9))
 WAIT_S = 120
 COMMANDS = 25

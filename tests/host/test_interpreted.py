@@ -19,20 +19,24 @@ from fbnn_hw.machine.protocol import LATENT as WITH_LATENT
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate import virtual
 from tests import strategies, virtual_boards
+from tests.quick import quick
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 WAIT_S = 120
+
+pytestmark = pytest.mark.usefixtures("built_boards")
 SMALL = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
 LEARNERS = {
     "replay": {"learn": True, "max_classes": 4, "exemplars": 6}, "prototypes": {"learn": "prototypes", "max_classes": 4},
     "means": {"learn": "means", "max_classes": 4}, "levels": {"learn": True, "max_classes": 4, "exemplars": 6, "input": "levels"}}
 
 
-@pytest.mark.parametrize("target", [{"target": "ice40", "outputs": 4}, {"target": "generic", "lanes": 32, "outputs": 4}], ids=str)
-@pytest.mark.parametrize("family", LEARNERS)
+@pytest.mark.parametrize("family, target", quick(
+    [(family, target) for family in LEARNERS for target in ("ice40", "generic")],
+    ("replay", "ice40"), ("prototypes", "generic"), ("means", "ice40"), ("levels", "generic")))
 def test_a_lesson_is_that_of_the_reference(family, target, tmp_path):
     """Streamed weights, and all on the chip; a state that is kept, shown, restored; the next board begins with it."""
-    design = designs.generate(SMALL, out=tmp_path, **target, **LEARNERS[family])
+    design = designs.generate(SMALL, target, out=tmp_path, lanes={"ice40": 16, "generic": 32}[target], outputs=4, **LEARNERS[family])
     images, learner = strategies.images(3, 6, 8), design.learner()
     latents = inference.layers(SMALL, images)[LATENT].reshape(len(images), -1)
     notes = []
@@ -63,14 +67,14 @@ def test_a_lesson_is_that_of_the_reference(family, target, tmp_path):
     assert len(notes) == 1 and "nothing of the gates" in notes[0]
 
 
-@pytest.mark.parametrize("options", [
-    {"network": "tiny.pt", "target": "ice40"}, {"network": "fast.pt", "target": "ice40", "weights": "flash-2x"},
-    {"network": "res-small.pt", "target": "generic"}, {"network": "tiny.pt", "target": "gowin", "weights": "sdram"},
-    {"network": "tiny.pt", "target": "ice40", "input": "levels"}, {"network": "2", "target": "generic"}], ids=str)
-def test_logits_are_those_of_the_reference(options, tmp_path):
-    name, kinds = options["network"], {key: value for key, value in options.items() if key != "network"}
+@pytest.mark.parametrize("name, target, options", quick(
+    [("tiny.pt", "ice40", {}), ("fast.pt", "ice40", {"weights": "flash-2x"}), ("res-small.pt", "generic", {}),
+     ("tiny.pt", "gowin", {"weights": "sdram"}), ("tiny.pt", "ice40", {"input": "levels"}), ("2", "generic", {})],
+    ("fast.pt", "ice40", {"weights": "flash-2x"}), ("2", "generic", {})))
+def test_logits_are_those_of_the_reference(name, target, options, tmp_path):
+    """Late rows, an SDRAM, levels, lists of reads."""
     network = checkpoints.load(name) if name.endswith(".pt") else strategies.network_2(int(name))
-    design = designs.generate(network, out=tmp_path, **kinds)
+    design = designs.generate(network, target, out=tmp_path, **options)
     images = strategies.images(1, 3, design.config.size)
     with Board.interpreted(design) as board:
         answer = board.classify(images)
