@@ -116,6 +116,15 @@ def test_a_full_disk_begins_no_lesson(desk):
     assert teach(desk, "dog").code == 0 and desk.kept()[0] == (*kept[0], "dog")
 
 
+def test_a_disk_that_is_full_at_the_end_of_a_lesson_is_named_once(desk):
+    assert teach(desk, "cat").code == 0
+    done = teach(desk, "dog", 1, Trial("full", desk.requests["--label"] - 10, desk.rng))
+    note, error = done.err.splitlines()
+    assert done.code == 3 and "cannot be written" in error, done
+    assert note == "fbnn-hw learn: the board knows what it learned until then, and the next fbnn-hw learn keeps it"
+    assert teach(desk, "cow").code == 0 and desk.kept()[0][-2:] == ("dog", "cow")
+
+
 def test_no_fault_loses_what_was_taught(design, tmp_path, record_property):
     tried(design, InterpretedBoard, tmp_path, FAULTS_MEANT, record_property)
 
