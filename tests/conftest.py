@@ -20,6 +20,19 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="slow; FBNN_SLOW=1 runs it"))
 
 
+@pytest.fixture(scope="module")
+def built_boards(tmp_path_factory):
+    """Virtual boards of the same sources are compiled once in a session."""
+    from tests import virtual_boards
+
+    root = tmp_path_factory.getbasetemp()
+    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "boards"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        virtual_boards.shared_builds(patch, folder)
+        yield
+
+
 def pytest_terminal_summary(terminalreporter):
     reports = [report for reports in terminalreporter.stats.values() for report in reports if getattr(report, "when", None) == "call"]
     lines = [value for report in reports for key, value in report.user_properties if key == "adversary"]

@@ -35,7 +35,7 @@ def test_a_folder_with_a_virtual_board_at_work_is_left_alone(tmp_path):
     network = strategies.smallest_learner()
     folder = generate(network, "ice40", out=tmp_path, learn=True, max_classes=4, exemplars=3).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    with alone(folder), pytest.raises(InputError, match="its virtual board is at work for another program; wait for that one$"):
+    with alone(folder), pytest.raises(InputError, match="its simulated board is at work for another program; wait for that one$"):
         generate(network, "ice40", out=tmp_path, learn=True, max_classes=4, exemplars=3)
     assert before.items() <= {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}.items()
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]

@@ -5,8 +5,8 @@
     python docs/benchmarks/page_times.py --added     what page and server add to the time of a board and its line
 
 Each line is the median of --runs openings.  The page's first answer is of an example; then the camera is turned on.  A lesson is of the
-ten pictures that the page brings along, from *Teach* to its outcome.  With --added the served page has the reference in the place of a
-board, whose own seconds are taken off.  Needs playwright and Chromium, as the tests of the page do.
+ten pictures that the page brings along, from *Teach* to its outcome.  With --added the served page has the interpreted board in the place
+of a board, whose own seconds are taken off.  Needs playwright and Chromium, as the tests of the page do.
 """
 
 import argparse
@@ -46,16 +46,16 @@ def until(page, condition):
 
 
 def served(seconds):
-    """Serve the page of a small design before the reference, whose seconds at work are added to `seconds`; returns its address."""
+    """Serve the page of a small design before the interpreted board, whose seconds at work are added to `seconds`; returns its address."""
     import uvicorn
 
     from fbnn_hw import design
+    from fbnn_hw.board.interpreted import InterpretedBoard
     from fbnn_hw.ir.models import CIFAR10, vgg
     from fbnn_hw.studio import page, server
     from tests import strategies
-    from tests.studio.reference_board import ReferenceBoard
 
-    class Timed(ReferenceBoard):
+    class Timed(InterpretedBoard):
         def _carried_out(self, opcode, payload):
             begun = time.monotonic()
             try:
@@ -67,7 +67,7 @@ def served(seconds):
     with tempfile.TemporaryDirectory() as folder:
         small = design.generate(network, "ice40", out=folder, learn=True, max_classes=12, exemplars=60)
         board = Timed(small)
-        text = page.write(small, server={"name": "the reference", "patience": 20})
+        text = page.write(small, server={"name": "the interpreted board", "patience": 20})
     studio = server.Studio(text, contextmanager(lambda: iter([board])), PORT)
     program = uvicorn.Server(studio.config())
     threading.Thread(target=program.run, daemon=True).start()
@@ -77,7 +77,7 @@ def served(seconds):
 
 
 def added(browser):
-    """{what: ms} of one opening of a page before the reference."""
+    """{what: ms} of one opening of a page before the interpreted board."""
     seconds = []
     page = opened(browser, served(seconds))
     page.click("#camera")

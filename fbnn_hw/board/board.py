@@ -55,10 +55,10 @@ class Classification:
 
 
 class Board:
-    """An open board.  The context managers `virtual` and `open` make one.
+    """An open board.  The context managers `virtual`, `interpreted` and `open` make one.
 
-    A board on a desk forgets what it learned when its power goes, a virtual board when it ends.  The
-    state after each lesson is kept in the folder of the design.  A virtual board starts with it.
+    A board on a desk forgets what it learned when its power goes, a simulated board when it ends.  The
+    state after each lesson is kept in the folder of the design.  A simulated board starts with it.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Board:
     design : Design or None
         The design that it holds; None where that is not known.
     simulated : bool
-        Whether it is a virtual board.
+        Whether it is a virtual or an interpreted board.
 
     Raises
     ------
@@ -115,6 +115,36 @@ class Board:
             yield board
             if (faults := simulation.faults()) and note:
                 note(f"the {'SDRAM' if faults.startswith('sdram') else 'flash'} was used against its rules: {faults}")
+
+    @classmethod
+    @contextmanager
+    def interpreted(cls, design: Design | str | Path, *, note=None):
+        """Start the interpreted board of a design, which needs no compiler; a context manager that yields a `Board`.
+
+        It gives the bits of the virtual board, whose kept state it shares, and shows nothing of gates.
+
+        Parameters
+        ----------
+        design : Design, str or Path
+            The design, or its folder.
+        note : callable, optional
+            Called with lines for the user.
+
+        Raises
+        ------
+        InputError
+            The folder's program cannot be carried out, or another program runs a board of this folder.
+        """
+        from ..simulate import virtual
+        from .interpreted import NOTE, InterpretedBoard
+
+        design = design if isinstance(design, Design) else Design(design)
+        with virtual.alone(design.folder), InterpretedBoard(design) as line:
+            board = cls(Client(line, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
+            board._restore_kept(True)
+            yield board
+            if note:
+                note(NOTE)
 
     @classmethod
     @contextmanager

@@ -15,10 +15,12 @@ from ..machine import cycles, protocol, timing
 from ..machine.line import BITS_A_BYTE
 from ..progress import silent
 from ..reference import inference
+from .interpreted import InterpretedBoard
 
 IMAGES = 300
 """Images that ship."""
 LESSON_IMAGES = 5
+NO_GATES = "the interpreted board has no gates to test, expected a board with some; --board virtual simulates them"
 FAST, SLOW = BITS_A_BYTE, 1 << 16
 """Cycles of a byte on the line: a cycle a bit, and so many that a weight stream brings all that finds room meanwhile."""
 LINK = 10
@@ -58,8 +60,10 @@ def checks(board, design, count=IMAGES, progress=silent, kept=None):
     Raises
     ------
     UsageError
-        Fewer images are shipped than `count`.
+        Fewer images are shipped than `count`, or the board is an interpreted one.
     """
+    if isinstance(board.client.transport, InterpretedBoard):
+        raise UsageError(NO_GATES)
     images = _images(design.config.size, count)
     results, before = [], None
     try:

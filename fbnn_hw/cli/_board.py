@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ..board import Board
     from ..design import Design
 
+SIMULATED = "virtual", "interpreted"
+SIMULATED_HELP = ("virtual: a simulation of the whole board, compiled once for its design; interpreted: the same answers without a "
+                  "compiler, and nothing of the gates")
+
 
 def arguments(parser: Parser, title: str, learns: bool = False) -> None:
     """The flags that name a board.  learns: it is one that learns."""
@@ -20,7 +24,7 @@ def arguments(parser: Parser, title: str, learns: bool = False) -> None:
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1, COM4 or "
                        "socket://HOST:PORT; auto: that of the one board that is plugged in")
     board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
-    board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board, behind a serial port of its own")
+    board.add_argument("--board", choices=SIMULATED, help=SIMULATED_HELP)
     board.add_argument("--design", metavar="DIR", help=f"what `fbnn-hw generate{' --learn' * learns}` wrote (default: "
                        f"the youngest folder in rtl_out{' that learns' * learns}; with --port, the one that the board holds)")
 
@@ -30,11 +34,11 @@ def check(args: Args) -> None:
     if args.port and args.board:
         raise UsageError("found both --port and --board, expected one of them")
     if args.baud and not args.port:
-        raise UsageError("--baud: has no meaning on the virtual board")
+        raise UsageError(f"--baud: has no meaning on the {args.board or 'virtual'} board")
 
 
 def design(args: Args, learns: bool = False) -> "Design | None":
-    """The `Design` of --design; of the virtual board, the youngest one, or the youngest that learns, where none is named; else None."""
+    """The `Design` of --design; of a simulated board, the youngest one, or the youngest that learns, where none is named; else None."""
     from ..design import Design, newest
 
     if args.design:
@@ -61,6 +65,8 @@ def opened(args: Args, out: Output, of: Any, learns: bool = False) -> Iterator["
 
     if args.port:
         board = Board.open(port(args), of, baud=args.baud, note=out.note)
+    elif args.board == "interpreted":
+        board = Board.interpreted(of, note=out.note)
     else:
         board = Board.virtual(of, learns=learns, note=out.note)
     with board as opened_board:

@@ -84,7 +84,8 @@ def _rescue(out, board, error):
     except Astray as lost:
         out.kept = str(lost)
     except FbnnError as failure:
-        out.kept = f"{failure}; the board knows what it learned until then, and the next fbnn-hw learn keeps it"
+        why = "" if str(failure) == str(error) else f"{failure}; "
+        out.kept = f"{why}the board knows what it learned until then, and the next fbnn-hw learn keeps it"
     if out.kept != "nothing was learned" and not isinstance(error, KeyboardInterrupt):
         out.note(out.kept)
 

@@ -51,6 +51,8 @@ def run(args: Args, out: Output) -> None:
     from ..report import page
 
     _board.check(args)
+    if args.board == "interpreted":
+        raise UsageError(f"--board interpreted: {selftest.NO_GATES}")
     design = _board.design(args)
     json_file, page_file = _outputs(args.out, design)
     with _board.opened(args, out, design, learns=True) as board:

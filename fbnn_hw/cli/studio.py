@@ -5,7 +5,7 @@ import sys
 import tempfile
 import threading
 import webbrowser
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from .. import files
@@ -31,7 +31,7 @@ def arguments(parser: Parser) -> None:
     board = parser.add_argument_group("the board behind a served page")
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1; auto: the one that is plugged in")
     board.add_argument("--baud", type=_common.count, metavar="N", help="its speed (default: the one at which it answers)")
-    board.add_argument("--board", choices=("virtual",), help="virtual: a simulation of the whole board")
+    board.add_argument("--board", choices=_board.SIMULATED, help=_board.SIMULATED_HELP)
     board.add_argument("--http", type=_common.count, default=HTTP, metavar="N",
                        help="port of this machine to serve the page at (default: %(default)s)")
     board.add_argument("--no-browser", action="store_true", help="do not open the page; a browser opens where output goes to a terminal")
@@ -104,7 +104,14 @@ def _line(args, design, out):
     from ..link import speed
     from ..link.transport import Serial
 
-    if args.board:
+    if args.board == "interpreted":
+        from ..board.interpreted import NOTE, InterpretedBoard
+        from ..simulate.virtual import alone
+
+        with alone(design.folder), InterpretedBoard(design) as board:
+            out.note(NOTE)
+            yield lambda: nullcontext(board), "the interpreted board", 1
+    elif args.board:
         from ..simulate.virtual import VirtualBoard, alone
 
         with alone(design.folder), VirtualBoard(design.folder, note=out.note) as board:

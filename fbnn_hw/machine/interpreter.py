@@ -1,33 +1,51 @@
 """The machine, executed: program words, weight words and an image in, logits and the banks after each step out.
 
-It reads what a folder has and knows neither the compiler nor the RTL, so it is their second reading.
+It reads what a folder has and knows neither the compiler nor the RTL, so it is their second reading.  What a program must not do raises
+InputError: to read what it has written over, to leave a weight word over, to let an accumulator overflow.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..reference.encode import encode, ycc
-from .config import byte_planes
-from .step import READ_FIELDS, decode, read_field
+from ..errors import InputError
+from ..reference.encode import encode, thermometer, unpacked, ycc
+from .config import AcceleratorConfig, byte_planes
+from .step import FIELD_VALUES, READ_FIELDS, decode
+
+EXACT = 1 << 24
+"""Sums below this are exact in float32."""
+Fields = dict[str, int]
+"""The fields of a step."""
 
 
-def memory_words(text, outputs, lanes):
+def _require(holds: Any, what: str) -> None:
+    """Raises InputError unless a program does what it must."""
+    if not holds:
+        raise InputError(f"the program: {what}, expected one that the engine can carry out; generate the folder again")
+
+
+def memory_words(text: str, outputs: int, lanes: int) -> np.ndarray:
     """weights.hex of weights == "memory" -> bits (words, outputs, lanes)."""
     lines = text.split()
-    assert all(len(line) * 4 == outputs * lanes for line in lines)
-    raw = np.frombuffer(bytes.fromhex("".join(line for line in lines)), np.uint8).reshape(len(lines), -1)[:, ::-1]
+    _require(all(len(line) * 4 == outputs * lanes for line in lines), "a weight word has another width")
+    raw = np.frombuffer(bytes.fromhex("".join(lines)), np.uint8).reshape(len(lines), -1)[:, ::-1]
     return np.unpackbits(raw, axis=1, bitorder="little").reshape(len(lines), outputs, lanes)
 
 
-def streamed_words(boot, frame, config):
-    """Boot and frame bytes -> the words in the order in which the ring sees them, bits (words, outputs, lanes)."""
+def streamed_words(boot: bytes, frame: bytes, config: AcceleratorConfig) -> np.ndarray:
+    """Resident rows and frame bytes -> the words in the order in which the ring sees them, bits (words, outputs, lanes)."""
     size = config.outputs * config.lanes // 8
     resident, stream, words, rows = 0, 0, [], boot
-    assert len(boot) == config.resident_rows * config.pixels * config.lanes // 8
+    _require(len(boot) == config.resident_rows * config.row_bits // 8, "the resident rows have another length")
     plan = config.transfer_words()
     for low, high in zip(plan[::2], plan[1::2]):
         phase, share = 0, high >> 8 & 31
         if high >> 13:
-            assert high >> 13 == 1 and share == 0 and high & 255 <= len(config.program)
+            _require(high >> 13 == 1 and share == 0 and high & 255 <= len(config.program), "a late row comes after the last step")
             rows += frame[stream:stream + (low + 1) * size]
             stream += (low + 1) * size
             continue
@@ -36,69 +54,136 @@ def streamed_words(boot, frame, config):
             if phase >= 16:
                 phase -= 16
                 words.append(rows[resident:resident + size])
-                assert len(words[-1]) == size, "a late row is read before it is there"
+                _require(len(words[-1]) == size, "a late row is read before it is there")
                 resident += size
             else:
                 words.append(frame[stream:stream + size])
                 stream += size
-    assert resident == len(rows) and stream == len(frame)
-    assert len(rows) - len(boot) == config.late_rows * config.pixels * config.lanes // 8
+    _require(resident == len(rows) and stream == len(frame), "its transfers do not use the bytes of the weights")
+    _require(len(rows) - len(boot) == config.late_rows * config.row_bits // 8, "its late rows are another number")
     raw = np.frombuffer(b"".join(words), np.uint8).reshape(len(words), size)
     return np.unpackbits(raw, axis=1, bitorder="little").reshape(len(words), config.outputs, config.lanes)
 
 
-def place(height, width, across, base, down, right):
+def place(height: int, width: int, across: int, base: int, down: int, right: int) -> tuple[np.ndarray, np.ndarray]:
     """(banks, addresses) of the first word of every pixel of a map, int (height, width); `across` pixels a row of a block."""
     y, x = np.mgrid[:height, :width]
     return y % 2 * across + x % across, base + y // 2 * down + x // across * right
 
 
-class Machine:
-    """banks: bits (Q, feature words, L), random at first.  `run` gives the logits of an image and a copy of the banks after each step."""
+@dataclass(frozen=True)
+class Sums:
+    """What is fixed of a step of the array: N = tiles x P sums of each pixel, from T lists of reads, one or one a tile.
 
-    def __init__(self, config, words, seed=0):
-        self.config, self.words = config, words
+    reads: row of `Machine.rows` of each read, (T, pixels, reads); the row behind the last is one of zeros.  matrix: what a 1 adds to a
+    sum, (T, reads x L, N / T).  start: what a sum is without any 1, (N).  shape: of the map, (height, width).
+    target, first: rows that are written, (height, width, words), and the first lane that is.
+    """
+
+    reads: np.ndarray
+    matrix: np.ndarray
+    start: np.ndarray
+    shape: tuple[int, int]
+    target: np.ndarray
+    first: int
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What is fixed of a step of global pooling.
+
+    reads: rows that are read, (pixels, tiles, blocks).  learned: bits (pixels, tiles, blocks, L).  averages, matches: rows that are
+    written, (tiles), of the average words and of the learned words; none where there are none.
+    """
+
+    reads: np.ndarray
+    learned: np.ndarray
+    averages: np.ndarray
+    matches: np.ndarray
+
+
+class Machine:
+    """banks: bits (Q, feature words, L), random at first.  `run` gives the logits of an image.
+
+    words: of the weights of a pass, bits (words, outputs, lanes).  Raises InputError for a program that the engine cannot carry out.
+    """
+
+    def __init__(self, config: AcceleratorConfig, words: np.ndarray, seed: int = 0):
+        self.config, self.across = config, config.pixels // 2
+        _require(0 < config.feature_words <= FIELD_VALUES, f"banks of {config.feature_words} words")
         self.steps, _ = decode(config.program_words(), config.lists)
         self.random = np.random.default_rng(seed + 1)
-        self.banks = np.random.default_rng(seed).integers(0, 2, (config.pixels, config.feature_words, config.lanes), dtype=np.uint8)
+        self.none = config.pixels * config.feature_words
+        """The row of `rows` that is all zeros."""
+        self.rows = np.zeros((self.none + 1, config.lanes), np.uint8)
+        self.banks = self.rows[:-1].reshape(config.pixels, config.feature_words, config.lanes)
+        self.banks[:] = np.random.default_rng(seed).integers(0, 2, self.banks.shape, dtype=np.uint8)
+        self.fields = self._read_fields()
+        self.work: list[Sums | Pooled] = []
+        try:
+            for step in self.steps:
+                count = step["tiles"] * step["tile_words"]
+                _require(count <= len(words), "weight words are missing")
+                own, words = words[:count].reshape(step["tiles"], -1, config.outputs, config.lanes), words[count:]
+                self.work.append((self._pooled if step["lgap"] else self._sums)(step, own))
+        except (IndexError, ValueError, MemoryError):
+            _require(False, f"step {len(self.work)} has fields that contradict each other")
+        _require(not len(words), "weight words are left over")
 
-    def load(self, image):
-        """uint8 (3, S, S) into the banks, from address 0 on."""
+    @classmethod
+    def of(cls, folder: str | Path) -> "Machine":
+        """The machine of a generated folder.  Raises InputError where a file is missing or damaged."""
+        path = Path(folder)
+        try:
+            config = AcceleratorConfig.from_json((path / "config.json").read_text())
+            if config.weights == "memory":
+                words = memory_words((path / "weights.hex").read_text(), config.outputs, config.lanes)[:config.shipped_base]
+            else:
+                data = (path / "weights.bin").read_bytes()
+                first, boot = ((rows * config.row_bits // 8) for rows in (config.boot_rows - config.resident_rows, config.boot_rows))
+                words = streamed_words(data[first:boot], data[boot:], config)
+            return cls(config, words)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, OverflowError) as error:
+            raise InputError(f"{path}: {error}, expected what `fbnn-hw generate` wrote; generate the folder again") from None
+
+    # An image into the banks.
+
+    def load(self, image: np.ndarray) -> None:
+        """An image into the banks, from address 0 on: uint8 RGB (3, S, S), or where the design takes levels their bytes."""
         c = self.config
         if c.order:
             self._load_planes(image)
             return
-        encoded = encode(image[None], c.encoder, c.levels)[0]
+        encoded = self._encoded(image)
         words = -(-len(encoded) // c.lanes)
         padded = np.zeros((words * c.lanes, c.size, c.size), np.uint8)
         padded[:len(encoded)] = encoded
-        across = c.pixels // 2
-        bank, address = place(c.size, c.size, across, 0, c.size // across * words, words)
+        bank, address = place(c.size, c.size, self.across, 0, c.size // self.across * words, words)
         pixels = padded.transpose(1, 2, 0).reshape(c.size, c.size, words, c.lanes)
         self.banks[bank[..., None], address[..., None] + np.arange(words)] = pixels
 
-    def _load_planes(self, image):
+    def _encoded(self, image: np.ndarray) -> np.ndarray:
+        """The bits of the first layer, uint8 (channels, S, S)."""
+        c = self.config
+        if c.takes_levels:
+            levels = unpacked(image[None], c.level_bits, c.size)
+            return (levels if c.encoder == "binarize" else thermometer(levels, c.encoder, c.levels))[0].astype(np.uint8)
+        if c.encoder == "binarize":
+            return (ycc(image[None])[0, :1] >= c.threshold).astype(np.uint8)
+        return encode(image[None], c.encoder, c.levels)[0]
+
+    def _load_planes(self, image: np.ndarray) -> None:
         """The words of a pixel, each a plane further; with quarters in four images."""
         c = self.config
-        across = c.pixels // 2
         if c.packed:
-            bits = (ycc(image[None])[0, 0] >= c.threshold).reshape(-1)
-            bits = np.pad(bits, (0, -len(bits) % c.lanes)).reshape(-1, c.lanes)
-            self.banks[0, :len(bits)] = bits
+            bits = self._encoded(image).reshape(-1)
+            vector = np.pad(bits, (0, -len(bits) % c.lanes)).reshape(-1, c.lanes)
+            self.banks[0, :len(vector)] = vector
             return
         if c.encoder == "bits8":
-            levels = np.array(c.table or range(256), np.uint8)[image]
-            planes = byte_planes(c.lanes, c.word_pixels)
-            words = np.zeros((-(-8 // planes), c.lanes, c.size, c.size), np.uint8)
-            for number, word in enumerate(words):
-                high = min(8, (number + 1) * planes) - 1
-                pattern = [bit for bit in range(high, number * planes - 1, -1) for _ in range(2 ** (bit - number * planes))]
-                for lane, (left, colour, bit) in enumerate(
-                        (left, colour, bit) for left in reversed(range(c.word_pixels)) for colour in range(3) for bit in pattern):
-                    word[lane, :, left:] = levels[colour, :, :c.size - left] >> bit & 1
-                    word[lane, :, :left] = self.random.integers(0, 2, (c.size, left))  # of other rows; no output needs it
+            words = self._bytes(image)
         else:
-            encoded = (ycc(image[None])[0, :1] >= c.threshold) if c.encoder == "binarize" else encode(image[None], c.encoder, c.levels)[0]
+            encoded = self._encoded(image)
             count = -(-len(encoded) // c.lanes)
             words = np.zeros((count * c.lanes, c.size, c.size), np.uint8)
             words[:len(encoded)] = encoded
@@ -107,192 +192,229 @@ class Machine:
         base = 0
         for part in images:
             height, width = part.shape[2:]
-            columns = -(-width // across)
+            columns = -(-width // self.across)
             plane = -(-height // 2) * columns
-            bank, address = place(height, width, across, base, columns, 1)
+            bank, address = place(height, width, self.across, base, columns, 1)
             for number, word in enumerate(part):
                 self.banks[bank, address + number * plane] = word.transpose(1, 2, 0)
             base += len(part) * plane
 
-    def run(self, image):
-        self.load(image)
-        self.at: int = 0
-        self.scores: list[int] = []
-        after = [self.banks.copy()]
-        late = self._late_rows()
-        for begun, step in enumerate(self.steps, start=1):
-            self._fill_late_rows(late, begun)
-            for tile in range(step["tiles"]):
-                words = self._take(step["tile_words"])
-                if self.config.order:
-                    self._listed(step, tile, words)
-                else:
-                    (self._pool if step["lgap"] else self._convolution)(step, tile, words)
-            after.append(self.banks.copy())
-        for _, row, bits in late:
-            assert np.array_equal(self.banks[:, row], bits), f"late row {row} was overwritten"
-        assert self.at == len(self.words), "the pass uses all weight words once"
-        return [2 * s + int(self.config.logits_odd) for s in self.scores], after
+    def _bytes(self, image: np.ndarray) -> np.ndarray:
+        """The words of an image of bytes, bits (words, L, S, S)."""
+        c = self.config
+        levels = np.array(c.table or range(256), np.uint8)[image]
+        planes = byte_planes(c.lanes, c.word_pixels)
+        words = np.zeros((-(-8 // planes), c.lanes, c.size, c.size), np.uint8)
+        for number, word in enumerate(words):
+            high = min(8, (number + 1) * planes) - 1
+            pattern = [bit for bit in range(high, number * planes - 1, -1) for _ in range(2 ** (bit - number * planes))]
+            lanes = [(left, colour, bit) for left in reversed(range(c.word_pixels)) for colour in range(3) for bit in pattern]
+            for lane, (left, colour, bit) in enumerate(lanes):
+                word[lane, :, left:] = levels[colour, :, :c.size - left] >> bit & 1
+                word[lane, :, :left] = self.random.integers(0, 2, (c.size, left))  # of other rows; no output needs it
+        return words
 
-    def _late_rows(self):
+    # A pass.
+
+    def run(self, image: np.ndarray, after: Callable[[np.ndarray], None] | None = None) -> list[int]:
+        """The logits of an image; `after` is called with the banks once the image is in them, and after each step."""
+        self.load(image)
+        scores: list[int] = []
+        late = self._late_rows()
+        if after:
+            after(self.banks)
+        for begun, (step, work) in enumerate(zip(self.steps, self.work), start=1):
+            for since, row, bits in late:
+                if since == begun:  # rows that may come from this step on come at once
+                    self.banks[:, row] = bits
+            if isinstance(work, Pooled):
+                self._pool(step, work)
+            else:
+                scores += self._array(step, work)
+            if after:
+                after(self.banks)
+        for _, row, bits in late:
+            _require(np.array_equal(self.banks[:, row], bits), f"late row {row} was overwritten")
+        return [2 * score + int(self.config.logits_odd) for score in scores]
+
+    def _late_rows(self) -> list[tuple[int, int, np.ndarray]]:
         """[(steps that must have begun, row, random bits)], in the order in which rows come."""
         c, row, rows = self.config, self.config.late_end, []
         for transfer in c.transfers:
-            for _ in range(transfer.words * (c.outputs // c.pixels) if transfer.after else 0):
+            for _ in range(transfer.words * c.rows_per_word if transfer.after else 0):
                 row -= 1
                 rows.append((transfer.after, row, self.random.integers(0, 2, (c.pixels, c.lanes), np.uint8)))
-        assert len(rows) == c.late_rows
+        _require(len(rows) == c.late_rows, "its late rows are another number")
         return rows
 
-    def _fill_late_rows(self, late, begun):
-        """Rows that may come from this step on come at once."""
-        for after, row, bits in late:
-            if after == begun:
-                self.banks[:, row] = bits
+    # A step of the array.
 
-    def _take(self, count):
-        self.at += count
-        return self.words[self.at - count:self.at]
-
-    def _convolution(self, step, tile, words):
+    def _sums(self, step: Fields, words: np.ndarray) -> Sums:
+        """words: bits (tiles, words of a tile, P, L)."""
         c = self.config
-        across = c.pixels // 2
-        height, width = 2 * step["rows"], across * step["columns"]
-        bank, address = place(height, width, across, step["source"], step["row_stride"], step["block_stride"])
-        padded = np.zeros((height + 2, width + 2, step["words"], c.lanes), np.uint8)  # 0 outside the map
-        padded[1:-1, 1:-1] = self.banks[bank[..., None], address[..., None] + step["stride"] * np.arange(step["words"])]
-        taps = [(ky, kx) for ky in range(3) for kx in range(3)] if step["window"] else [(1, 1)]
-        # (height, width, reads, L): what the array sees.
-        seen = np.concatenate([padded[ky:ky + height, kx:kx + width].repeat(step["repeat"], 2) for ky, kx in taps], 2)
-        signs = seen.astype(np.float32).reshape(height, width, -1) * 2 - 1
-        if step["vector"]:
-            signs = signs[:1, :1]  # the other pixels are whatever lies in the other banks
+        shape = (1, 1) if step["vector"] else (2 * step["rows"], self.across * step["columns"])
+        _require(shape[0] * shape[1] <= self.none, "a map is larger than the banks")
         start, words = self._start(step, words)
-        assert len(words) == seen.shape[2]
-        matrix = words.transpose(1, 0, 2).reshape(c.outputs, -1).astype(np.float32) * 2 - 1
-        sums = start + (signs @ matrix.T / 2).astype(np.int64) + len(words) * (c.lanes // 2 - self._below())
-        self._results(step, tile, self._wrapped(sums))
+        if c.order:
+            reads, scale, words = self._listed(step, shape, words)
+        else:
+            reads = self._looped(step, shape)
+            scale = np.ones(reads.shape[::2], np.int64)
+        lists, _, count = reads.shape
+        _require(words.shape[1] == count, "a tile has more or fewer weight words than reads")
+        below = 0 if c.start_reads else c.lanes // 2  # what a read adds less than its matches
+        zeros = c.lanes - words.sum(3, dtype=np.int64) - below  # what a read of zeros adds, (tiles, reads, P)
+        start = start * scale[:, :1] + (zeros * scale[..., None]).sum(1)
+        exact = np.float32 if scale.sum(1).max() * c.lanes < EXACT else np.float64
+        matrix = (2 * words.astype(exact) - 1) * scale[..., None, None].astype(exact)
+        matrix = matrix.reshape(lists, -1, count, c.outputs, c.lanes).transpose(0, 2, 4, 1, 3)
+        target, first = (np.zeros(0, int), 0) if step["logits"] else self._target(step, shape)
+        _require(not np.isin(target, reads).any(), "a step writes over what it reads")
+        return Sums(reads, np.ascontiguousarray(matrix).reshape(lists, count * c.lanes, -1), start.reshape(-1), shape, target, first)
 
-    def _start(self, step, words):
-        """(start values, weight words)."""
-        lanes = self.config.lanes
-        bits = min(self.config.accumulator_bits, lanes)  # a wider accumulator repeats the word's last bit
-        start = np.zeros(self.config.outputs, np.int64)
-        if step["bias"]:
-            low = [int("".join(map(str, lane[bits - 1::-1])), 2) for lane in words[0]]
-            start = np.array([v - (1 << bits) if v >> bits - 1 else v for v in low])
-            words = words[1:]
-            if self.config.start_reads:
-                matches = lanes - words[0].sum(1, dtype=np.int64)  # of a pixel of -1
-                assert matches.max() < lanes
-                start = start // lanes * lanes + matches
-                words = words[1:]
-        return start, words
-
-    def _below(self):
-        """What a read adds less than its matches."""
-        return 0 if self.config.start_reads else self.config.lanes // 2
-
-    def _wrapped(self, sums):
-        """Sums as the accumulators hold them."""
-        half = 1 << self.config.accumulator_bits - 1
-        return (sums + half) % (2 * half) - half if self.config.start_reads else sums
-
-    def _listed(self, step, tile, words):
-        """A tile by its list of reads."""
+    def _start(self, step: Fields, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(start values (tiles, P), the other weight words)."""
         c = self.config
-        across = c.pixels // 2
-        twice = 2 if step["spread"] and c.paired else 1
-        count = step["words"] // twice
-        begin = step["order"] + (0 if step["rewind"] else tile * count)
-        start, words = self._start(step, words)
-        reads = [read for read in c.order[begin:begin + count] for _ in range(twice)]
+        bits = min(c.accumulator_bits, c.lanes)  # a wider accumulator repeats the word's last bit
+        if not step["bias"]:
+            return np.zeros((len(words), c.outputs), np.int64), words
+        start = words[:, 0, :, :bits] @ (1 << np.arange(bits))
+        start -= start >> bits - 1 << bits
+        if not c.start_reads:
+            return start, words[:, 1:]
+        matches = c.lanes - words[:, 1].sum(2, dtype=np.int64)  # of a pixel of -1
+        _require(matches.max() < c.lanes, "a start read has matches in all lanes")
+        return start // c.lanes * c.lanes + matches, words[:, 2:]
+
+    def _rows_read(self, step: Fields, y: np.ndarray, x: np.ndarray, base: np.ndarray, size: tuple[int, int], right: int) -> np.ndarray:
+        """Rows of pixels (y, x) of a map of `size`, which begins at `base` and whose blocks are `right` words apart."""
+        inside = (y >= 0) & (y < size[0]) & (x >= 0) & (x < size[1])
+        address = base + y // 2 * step["row_stride"] + x // self.across * right
+        _require(((address >= 0) & (address < self.config.feature_words) | ~inside).all(), "it reads behind the banks")
+        bank = y % 2 * self.across + x % self.across
+        return np.where(inside, bank * self.config.feature_words + address, self.none)
+
+    def _looped(self, step: Fields, shape: tuple[int, int]) -> np.ndarray:
+        """Rows of the reads by the loops over taps and words, (1, pixels, reads)."""
+        y, x = (axis.reshape(-1, 1, 1) for axis in np.mgrid[:shape[0], :shape[1]])
+        taps = np.mgrid[-1:2, -1:2].reshape(2, -1, 1) if step["window"] else np.zeros((2, 1, 1), int)
+        base = step["source"] + step["stride"] * np.arange(step["words"]).repeat(step["repeat"])
+        size = 2 * step["rows"], self.across * step["columns"]
+        rows = self._rows_read(step, y + taps[0], x + taps[1], base, size, step["block_stride"])
+        return rows.reshape(1, shape[0] * shape[1], -1)
+
+    def _read_fields(self) -> dict[str, np.ndarray]:
+        """{field: values} of all reads of the lists."""
+        words, fields = np.array(self.config.order, np.int64), {}
+        for name, bits in READ_FIELDS.items():
+            fields[name], words = words & (1 << bits) - 1, words >> bits
+        return fields
+
+    def _listed(self, step: Fields, shape: tuple[int, int], words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(rows of the reads (T, pixels, reads), what a match of each counts (T, reads), weight words)."""
+        twice = 2 if step["spread"] and self.config.paired else 1
+        count, lists = step["words"] // twice, 1 if step["rewind"] else step["tiles"]
+        numbers = step["order"] + np.arange(lists * count).reshape(lists, count).repeat(twice, 1)
+        reads = {name: values[numbers][:, None] for name, values in self.fields.items()}
         if step["spread"]:
-            slots = c.lanes // c.outputs
-            words = self._spread_words(step, words, [(read_field(read, "tile_slot") + step["stride"]) % slots for read in reads])
-        assert len(words) == step["words"]
-        height, width = 2 * step["rows"], across * step["columns"]
-        if step["vector"]:
-            height = width = 1
-        y, x = np.mgrid[:height, :width]
-        valid_height = 2 * step["source_rows"] - step["odd_height"]
-        valid_width = across * (step["source_columns"] - 1) + step["valid_columns"]
-        sums = np.zeros((height, width, c.outputs), np.int64)
-        planes = byte_planes(c.lanes, c.word_pixels)
-        for number, read in enumerate(reads):
-            address, down, right, row, column, shift, _ = (read_field(read, name) for name in READ_FIELDS)
-            rows, columns = row - 1, column - 1
-            address += step["source"] - 0x10000 * (address >> 15)
-            base = address - rows * step["row_stride"] - columns  # of the block that is not moved
-            at_y, at_x = y + 2 * rows + down, x + across * columns + right
-            inside = (at_y >= 0) & (at_y < valid_height) & (at_x >= 0) & (at_x < valid_width)
-            bank = at_y % 2 * across + at_x % across
-            place = np.where(inside, base + at_y // 2 * step["row_stride"] + at_x // across, 0)
-            seen = self.banks[bank, place] * inside[..., None].astype(np.int64)
-            matches = (seen[..., None, :] == words[number]).sum(-1) - self._below()
-            sums = (start if not number else sums << shift * planes) + matches
-        assert step["vector"] or step["block_stride"] == step["target_block_stride"] == 1
-        self._results(step, tile, self._wrapped(sums))
+            words = self._spread_words(step, words, reads["tile_slot"][:, 0])
+        _require(step["vector"] or step["block_stride"] == step["target_block_stride"] == 1, "blocks of a map are not beside each other")
+        y, x = (axis.reshape(1, -1, 1) for axis in np.mgrid[:shape[0], :shape[1]])
+        row, column = reads["row"] - 1, reads["column"] - 1
+        signed = reads["address"] - FIELD_VALUES * (reads["address"] >> 15)
+        base = step["source"] + signed - row * step["row_stride"] - column  # of the block that is not moved
+        size = (2 * step["source_rows"] - step["odd_height"], self.across * (step["source_columns"] - 1) + step["valid_columns"])
+        rows = self._rows_read(step, y + 2 * row + reads["y"], x + self.across * column + reads["x"], base, size, 1)
+        shifts = reads["shift"][:, 0] * byte_planes(self.config.lanes, self.config.word_pixels)
+        later = shifts[:, ::-1].cumsum(1)[:, ::-1] - shifts  # of the reads behind each
+        return rows, 1 << later, words
 
-    def _spread_words(self, step, stored, slots):
-        """The weights of each read of a spread step."""
-        c = self.config
-        words = np.zeros((len(slots), c.outputs, c.lanes), np.uint8)
-        for number, slot in enumerate(slots):
-            words[number] = number % 2
-            for p in range(c.outputs):
-                pair = number // 2
-                words[number, p, slot * c.outputs + p] = 1 if step["ones"] else stored[pair // c.lanes, p, pair % c.lanes]
-        assert len(stored) == (0 if step["ones"] else -(-len(slots) // (2 * c.lanes)))
+    def _spread_words(self, step: Fields, stored: np.ndarray, slots: np.ndarray) -> np.ndarray:
+        """The weights of each read of a spread step, bits (tiles, reads, P, L).  slots: of the lists' reads, (T, reads)."""
+        c, tiles, count = self.config, len(stored), slots.shape[1]
+        _require(stored.shape[1] == (0 if step["ones"] else -(-count // (2 * c.lanes))), "a spread step has another number of weight words")
+        words = np.zeros((tiles, count, c.outputs, c.lanes), np.uint8)
+        words[:, 1::2] = 1
+        own = (np.broadcast_to(slots, (tiles, count)) + step["stride"]) % (c.lanes // c.outputs) * c.outputs
+        tile, read, output = np.ogrid[:tiles, :count, :c.outputs]
+        weights = 1 if step["ones"] else stored[tile, read // 2 // c.lanes, output, read // 2 % c.lanes]
+        words[tile, read, output, own[..., None] + output] = weights
         return words
 
-    def _results(self, step, tile, sums):
+    def _target(self, step: Fields, shape: tuple[int, int]) -> tuple[np.ndarray, int]:
+        """(rows that are written (height, width, words), the first lane)."""
+        c = self.config
+        height, width = (size // 2 if step["pool"] else size for size in shape)
+        word, slot = divmod(step["tile_slot"], c.lanes // c.outputs)
+        words = word + np.arange(-(-(slot + step["tiles"]) * c.outputs // c.lanes))
+        down, right, plane = step["target_row_stride"], step["target_block_stride"], 1
+        if c.order:
+            down, right, plane = -(-width // self.across), 1, step["plane"]
+        bank, address = place(height, width, self.across, step["target"], down, right)
+        rows = address[..., None] + words * plane
+        _require((rows < c.feature_words).all(), "it writes behind the banks")
+        return bank[..., None] * c.feature_words + rows, slot * c.outputs
+
+    def _array(self, step: Fields, work: Sums) -> list[int]:
+        """The step's writes; its logits, where it has some."""
         c, bits = self.config, self.config.accumulator_bits
-        real = step["valid"] if tile == step["tiles"] - 1 else c.outputs
-        assert np.abs(sums[..., :real]).max() < 1 << bits - 1, "the accumulator overflows"
+        seen = self.rows[work.reads].reshape(*work.reads.shape[:2], -1).astype(work.matrix.dtype)
+        sums = np.matmul(seen, work.matrix).astype(np.int64).transpose(1, 0, 2).reshape(-1, len(work.start)) + work.start
+        if c.start_reads:  # as the accumulators hold them
+            half = 1 << bits - 1
+            sums = (sums + half) % (2 * half) - half
+        real = (step["tiles"] - 1) * c.outputs + step["valid"]
+        _require(np.abs(sums[:, :real]).max() < 1 << bits - 1, "an accumulator overflows")
         if step["logits"]:
-            self.scores += sums[0, 0, :real].tolist()
-            return
-        result = (sums >= 0) & (np.arange(c.outputs) < real)
+            return sums[0, :real].tolist()
+        result = (sums >= 0).reshape(*work.shape, -1)
+        result[..., real:] = False
         if step["pool"]:
-            height, width = result.shape[:2]
+            height, width = work.shape
             parts = result.reshape(height // 2, 2, width // 2, 2, -1)
             result = parts[:, 0, :, 0] if step.get("first_pixel") else parts.any((1, 3))
-        self._write(step, *divmod(step["tile_slot"] + tile, c.lanes // c.outputs), result)
+        # The tiles fill the slots of their words from the first one on; the slots behind the last one become 0.
+        words = np.zeros((*work.target.shape, c.lanes), np.uint8)
+        words[..., 0, :work.first] = self.rows[work.target[..., 0], :work.first]
+        words.reshape(*work.target.shape[:2], -1)[..., work.first:work.first + result.shape[-1]] = result
+        self.rows[work.target] = words
+        return []
 
-    def _write(self, step, word, slot, values):
-        """P bits of each pixel into their slot of a word; the slots after it become 0."""
-        c = self.config
-        across = c.pixels // 2
-        if c.order:
-            bank, address = place(*values.shape[:2], across, step["target"] + word * step["plane"], -(-values.shape[1] // across), 1)
-        else:
-            bank, address = place(*values.shape[:2], across, step["target"] + word, step["target_row_stride"], step["target_block_stride"])
-        first, last = slot * c.outputs, (slot + 1) * c.outputs
-        self.banks[bank, address, first:last] = values
-        self.banks[bank, address, last:] = 0
+    # A step of global pooling.
 
-    def _pool(self, step, tile, words):
-        c = self.config
-        used = [q for q in range(c.pixels) if not c.map_pixels or c.map_pixels >> q & 1]
-        per_word = c.outputs // c.pixels
-        half = len(used) * step["words"] / 2
-        assert step["columns"] == c.lanes and step["rows"] == step["repeat"] == 1
-        address = step["source"] + tile + step["stride"] * np.arange(step["words"])
-        seen = self.banks[used][:, address]  # (pixels, blocks, L)
+    def _pooled(self, step: Fields, words: np.ndarray) -> Pooled:
+        c, tiles = self.config, len(words)
+        used = np.array([q for q in range(c.pixels) if not c.map_pixels or c.map_pixels >> q & 1])
+        _require(step["columns"] == c.lanes and step["rows"] == step["repeat"] == 1, "a step of global pooling has another number of lanes")
+        address = step["source"] + np.arange(tiles)[:, None] + step["stride"] * np.arange(step["words"])
+        _require((address < c.feature_words).all(), "it reads behind the banks")
+        learned = np.zeros((0, tiles, step["words"], c.lanes), np.uint8)
+        averages = matches = np.zeros(0, int)
         if step["gap"]:
-            self.banks[0, step["target"] + tile] = seen.sum((0, 1)) >= half
+            averages = step["target"] + np.arange(tiles)
         if step["depthwise"]:
-            rows = words.reshape(-1, c.pixels, c.lanes)[:step["words"], used].transpose(1, 0, 2)
-            assert len(words) == -(-step["words"] // per_word)
-            place = (step["target"] + tile + (step["target_row_stride"] if step["gap"] else 0)) % (1 << 16)
-            self.banks[0, place] = (seen == rows).sum((0, 1)) >= half
+            _require(words.shape[1] == -(-step["words"] // c.rows_per_word), "a tile has more or fewer weight words than reads")
+            learned = words.reshape(tiles, -1, c.pixels, c.lanes)[:, :step["words"], used].transpose(2, 0, 1, 3)
+            matches = (step["target"] + np.arange(tiles) + step["gap"] * step["target_row_stride"]) % FIELD_VALUES
+        reads = used[:, None, None] * c.feature_words + address
+        for rows in (averages, matches):
+            _require((rows < c.feature_words).all(), "it writes behind the banks")
+            _require(not np.isin(rows, reads).any(), "a step writes over what it reads")
+        return Pooled(reads, learned, averages, matches)
+
+    def _pool(self, step: Fields, work: Pooled) -> None:
+        seen = self.rows[work.reads]
+        half = len(seen) * step["words"] / 2
+        if step["gap"]:
+            self.rows[work.averages] = seen.sum((0, 2)) >= half
+        if step["depthwise"]:
+            self.rows[work.matches] = (seen == work.learned).sum((0, 2)) >= half
 
 
-def layer_bits(banks, entry, across):
+def layer_bits(banks: np.ndarray, entry: dict[str, Any], across: int) -> np.ndarray:
     """Bits (C, H, W) of a layer, by its entry in layout.json; lanes without a channel must be 0."""
     channels, height, width = entry["shape"]
-    bank, address = place(height, width, across, *entry["base"], entry["columns"] * entry["pitch"], entry["pitch"])
+    bank, address = place(height, width, across, entry["base"][0], entry["columns"] * entry["pitch"], entry["pitch"])
     stride = entry.get("word_stride", 1)
     stored = np.full((channels, height, width), 2, np.uint8)
     for number, word in enumerate(entry["lanes"]):
@@ -301,5 +423,5 @@ def layer_bits(banks, entry, across):
             if channel >= 0:
                 stored[channel] = bits[..., lane]
             else:
-                assert not bits[..., lane].any(), f"lane {lane} of word {number} holds no channel, but 1"
+                _require(not bits[..., lane].any(), f"lane {lane} of word {number} holds no channel, but 1")
     return stored

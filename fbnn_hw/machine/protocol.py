@@ -343,6 +343,13 @@ class Identity:
     model: bytes
     pixel_bits: int = RGB_BITS
 
+    @classmethod
+    def of(cls, config: AcceleratorConfig, model: bytes = bytes(MODEL_BYTES)) -> Self:
+        """The identity of a board of a configuration; model: its mark."""
+        learner = (config.learning.max_classes, config.learning.host_bits // 8) if config.learning else (0, 0)
+        return cls(LEVELS_VERSION if config.takes_levels else VERSION, config_mark(config.id), config.classes, config.size,
+                   config.latent_words * config.lanes // 8, FRAMES, *learner, model, config.pixel_bits)
+
     def pack(self) -> bytes:
         *fields, model, pixel_bits = astuple(self)
         if self.version == LEVELS_VERSION:
@@ -382,13 +389,12 @@ class Identity:
 
         Raises InputError, which names the first field that differs.  where: the board, in that message.
         """
-        learning = config.learning
+        own = Identity.of(config)
         for name, told, expected in (
-                ("configuration", self.config.hex(), config.id), ("classes", self.classes, config.classes),
-                ("pixels a side", self.size, config.size), ("bits of a pixel", self.pixel_bits, config.pixel_bits),
-                ("bytes of the latent", self.latent_bytes, config.latent_words * config.lanes // 8),
-                ("most classes", self.max_classes, learning.max_classes if learning else 0),
-                ("bytes of a word", self.word_bytes, learning.host_bits // 8 if learning else 0)):
+                ("configuration", self.config.hex(), own.config.hex()), ("classes", self.classes, own.classes),
+                ("pixels a side", self.size, own.size), ("bits of a pixel", self.pixel_bits, own.pixel_bits),
+                ("bytes of the latent", self.latent_bytes, own.latent_bytes), ("most classes", self.max_classes, own.max_classes),
+                ("bytes of a word", self.word_bytes, own.word_bytes)):
             if told != expected:
                 raise InputError(f"{where}: says {name} {told}, the design has {expected}; build and flash that design, "
                                  "or name the board's")

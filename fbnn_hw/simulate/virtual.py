@@ -45,8 +45,8 @@ PORTS = ("/dev/", "socket://")
 
 
 def alone(folder):
-    """A context manager that holds the lock of a folder's virtual board.  Raises InputError where another program has it."""
-    return files.locked(Path(folder) / LOCK, f"{folder}: its virtual board is at work for another program; wait for that one")
+    """A context manager that holds the lock of a folder's virtual or interpreted board.  Raises InputError where another program has it."""
+    return files.locked(Path(folder) / LOCK, f"{folder}: its simulated board is at work for another program; wait for that one")
 
 
 def clocks_of(config):

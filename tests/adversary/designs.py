@@ -15,6 +15,8 @@ FILES = ("manifest.json", "config.json", "layout.json", "estimate.json", "networ
 VERBS = (("report", "d"), ("simulate", "d"), ("simulate", "d", "--netlist"), ("flash", "d", "--board", "icebreaker", "--dry-run"),
          ("classify", "--design", "d", "--board", "virtual", "--data", "fixture"), ("report", "d", "--json"),
          ("learn", "--design", "d", "--board", "virtual", "--freeze"), ("learn", "--design", "d", "--board", "virtual", "--undo"),
+         ("classify", "--design", "d", "--board", "interpreted", "--data", "fixture", "--images", "1"),
+         ("learn", "--design", "d", "--board", "interpreted", "--freeze"),
          ("selftest", "--design", "d", "--board", "virtual", "--images", "1"), ("simulate", "d", "--waves", "conv1"))
 RECORD = {"board": "icebreaker", "target": "ice40", "clock_mhz": 12.0, "achieved_mhz": 20.0, "seed": 1, "passes": True}
 

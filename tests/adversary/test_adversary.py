@@ -10,10 +10,12 @@ What does not hold stays in a folder, whose path the failure tells: the hostile 
 import os
 import tempfile
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.link.client import Client
@@ -62,14 +64,27 @@ def test_hostile(kind, world, root, forges, record_property):
     assert tally.cases
 
 
+@contextmanager
+def line(kind, design, folder):
+    """The line to a board, of gates or interpreted."""
+    if kind == "interpreted":
+        with InterpretedBoard(design) as board:
+            yield board
+        return
+    with virtual.VirtualBoard(design.folder, build_dir=folder) as board, Serial(board.port) as port:
+        yield port
+        assert not board.faults() and board.close() == 0
+
+
 @pytest.mark.skipif(bool(ONLY[0]), reason="FBNN_ADVERSARY_ONLY names another kind")
-def test_a_host_that_sends_anything(world, tmp_path, record_property):
+@pytest.mark.parametrize("kind", ["gates", "interpreted"])
+def test_a_host_that_sends_anything(kind, world, tmp_path, record_property):
     design, image = world.learner, strategies.images(1, 1, 8)
     learner, tally = design.learner(), runner.Tally("board", budget.SEED)
     latent = inference.layers(design.network, image)[LATENT].reshape(1, -1)
     logits = learner.logits(latent)[0].tolist()
     pixels = np.ascontiguousarray(image[0].transpose(1, 2, 0)).tobytes()
-    with virtual.VirtualBoard(design.folder, build_dir=tmp_path) as board, Serial(board.port) as port:
+    with line(kind, design, tmp_path) as port:
         client = Client(port, wait_s=60, ready_s=60)
         client.wait_ready()
         identity = client.identify()
@@ -80,5 +95,4 @@ def test_a_host_that_sends_anything(world, tmp_path, record_property):
             fault = link.disturb(rng, port, client, identity, pixels, (logits, int(np.argmax(logits))), chip)
             tally.add(runner.Outcome(0, "", "", 0, time.monotonic() - start))
             assert not fault, f"seed {budget.SEED}, case {tally.cases - 1}: {fault}"
-        assert not board.faults() and board.close() == 0
     record_property("adversary", str(tally))

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.design import Design, generate
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.client import Client
@@ -15,11 +16,10 @@ from fbnn_hw.machine import protocol
 from fbnn_hw.machine.protocol import Opcode
 from tests import strategies, virtual_boards
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
-from tests.studio.reference_board import ReferenceBoard
 
 from .lessons import FAULTS, Desk, Gates, Trial
 
-FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 20))
+FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 100))
 SEED = int(os.environ.get("FBNN_LESSON_SEED", time.time_ns() % 10 ** 9))
 WAIT_S = 120
 COMMANDS = 25
@@ -66,7 +66,7 @@ def tried(design, board_of, folder, faults, record):
 @pytest.fixture
 def desk(design, tmp_path):
     own = Design(shutil.copytree(design.folder, tmp_path / "design"))
-    desk = Desk(own, ReferenceBoard(own), tmp_path, np.random.default_rng(SEED))
+    desk = Desk(own, InterpretedBoard(own), tmp_path, np.random.default_rng(SEED))
     print("seed", SEED)
     yield desk
     desk.close()
@@ -116,8 +116,17 @@ def test_a_full_disk_begins_no_lesson(desk):
     assert teach(desk, "dog").code == 0 and desk.kept()[0] == (*kept[0], "dog")
 
 
+def test_a_disk_that_is_full_at_the_end_of_a_lesson_is_named_once(desk):
+    assert teach(desk, "cat").code == 0
+    done = teach(desk, "dog", 1, Trial("full", desk.requests["--label"] - 10, desk.rng))
+    note, error = done.err.splitlines()
+    assert done.code == 3 and "cannot be written" in error, done
+    assert note == "fbnn-hw learn: the board knows what it learned until then, and the next fbnn-hw learn keeps it"
+    assert teach(desk, "cow").code == 0 and desk.kept()[0][-2:] == ("dog", "cow")
+
+
 def test_no_fault_loses_what_was_taught(design, tmp_path, record_property):
-    tried(design, ReferenceBoard, tmp_path, FAULTS_MEANT, record_property)
+    tried(design, InterpretedBoard, tmp_path, FAULTS_MEANT, record_property)
 
 
 @pytest.mark.slow

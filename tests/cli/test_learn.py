@@ -1,13 +1,16 @@
-"""Lessons on the virtual board by the commands a user types; every answer and every bit kept is the reference's."""
+"""Lessons by the commands a user types, on the interpreted board, and on the gates where those are asked for; every answer and every bit
+kept is the reference's."""
 
 import shutil
 import signal
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from fbnn_hw import Board, files
+from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.board.taught import HEAD, Taught
 from fbnn_hw.data import datasets
 from fbnn_hw.design import Design
@@ -22,10 +25,13 @@ from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate import virtual
 from tests import strategies, virtual_boards
+from tests.adversary.lessons import Line
 from tests.data import test_folder as folders
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 CLASSES, SLOTS, WAIT_S = 4, 6, 120
+
+pytestmark = pytest.mark.usefixtures("built_boards")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -84,6 +90,17 @@ class Lesson:
 
 def pictures(seed, count):
     return strategies.images(seed, count, 8)
+
+
+@contextmanager
+def plugged_in(folder):
+    """A board of the folder's design at a port, which was never taught."""
+    with InterpretedBoard(Design(folder)) as board:
+        line = Line(board)
+        try:
+            yield line
+        finally:
+            line.unplug()
 
 
 @pytest.fixture
@@ -190,12 +207,12 @@ def test_a_board_that_lost_its_power(design, answer, cli, tmp_path, monkeypatch)
     shipped, cats = list(network.topology.classes), tmp_path / "cats.npy"
     np.save(cats, pictures(1, 2))
     kept, aside = folder / "learned-board.snapshot", folder / "learned-board-1.snapshot"
-    with virtual.VirtualBoard(folder) as board:
+    with plugged_in(folder) as board:
         result = answer("learn", "--label", "cat", cats, "--port", board.port, "--design", folder)
         assert result["kept"] == str(kept) and result["classes"] == [*shipped, "cat"]
         assert answer("classify", cats, "--port", board.port)["classes"] == ["0", "1", "class 2"]  # nobody says which design it is
     first = kept.read_bytes()
-    with virtual.VirtualBoard(folder) as board:
+    with plugged_in(folder) as board:
         at = "--port", board.port, "--design", folder
         _, out, err = cli("learn", "--label", "dog", cats, "--review", "none", *at)
         assert err == (f"fbnn-hw learn: {board.port}: does not know what it was last taught here; that is kept as {aside}, "
@@ -223,10 +240,10 @@ def test_two_boards_of_one_design(design, answer, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(folder, elsewhere)
     kept, aside = folder / "learned-board.snapshot", folder / "learned-board-1.snapshot"
-    with virtual.VirtualBoard(folder) as board:
+    with plugged_in(folder) as board:
         answer("learn", "--label", "mug", tmp_path / "mug.npy", *lesson, "--port", board.port, "--design", folder)
     first = kept.read_bytes()
-    with virtual.VirtualBoard(elsewhere) as board:
+    with plugged_in(elsewhere) as board:
         answer("learn", "--label", "cup", tmp_path / "cup.npy", *lesson, "--port", board.port, "--design", elsewhere)
         second, marks = (elsewhere / "learned-board.snapshot").read_bytes(), []
         for data in (first, second):
@@ -256,7 +273,7 @@ def test_a_lesson_taken_back_thaws_no_board(design, answer, tmp_path):
 
 def test_a_folder_is_a_lesson_for_each_class(design, answer, refused, tmp_path):
     folder, network = design
-    board, shipped = ("--board", "virtual", "--design", folder), list(network.topology.classes)
+    board, shipped = ("--board", "interpreted", "--design", folder), list(network.topology.classes)
     folders.pictures(tmp_path / "p", ("dog", "cat"), 1, 8)
     result = answer("learn", tmp_path / "p", "--passes", 1, "--review", "none", *board)
     assert [(lesson["label"], lesson["index"], lesson["new"], lesson["images"]) for lesson in result["lessons"]] == [
@@ -272,7 +289,7 @@ def test_a_folder_is_a_lesson_for_each_class(design, answer, refused, tmp_path):
 
 def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, monkeypatch, tmp_path):
     folder, network = design
-    board, classes = ("--board", "virtual", "--design", folder), network.topology.classes
+    board, classes = ("--board", "interpreted", "--design", folder), network.topology.classes
     data = datasets.Images(strategies.images(3, 12, 8), np.arange(12) % 3, (classes[1], "other", classes[0]))
     monkeypatch.setattr(datasets, "load", lambda name, data_dir=None, split="train", progress=None: data)
     np.save(tmp_path / "cats.npy", strategies.images(1, 2, 8))
@@ -312,14 +329,14 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     folder, network = design
 
     def refused(*words):
-        """The one line on stderr: the board was compiled before."""
+        """The one line on stderr."""
         code, out, err = cli(*words)
         assert code == 3 and not out and err.count("\n") == 1 and "Traceback" not in err, err
         return err.splitlines()[-1]
 
     twin = AcceleratorConfig.from_json((folder / "config.json").read_text()).learning.learner(network)
     shipped = list(network.topology.classes)
-    board = ("--board", "virtual", "--design", folder)
+    board = ("--board", "interpreted", "--design", folder)
     kept = folder / "learned-virtual.snapshot"
 
     def latents(images):
@@ -387,7 +404,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
         "classes of the design")
     with files.locked(folder / ".virtual.lock", "held by another test"):
         assert refused("classify", cats, *board) == (
-            f"fbnn-hw classify: {folder}: its virtual board is at work for another program; wait for that one")
+            f"fbnn-hw classify: {folder}: its simulated board is at work for another program; wait for that one")
 
     design_file, undone = folder / "accelerator.v", kept.with_stem(f"{kept.stem}-before")
     kept.write_bytes(whole)
@@ -400,6 +417,7 @@ def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
 
     # A design that is generated again keeps what its board learned.
     kept.write_bytes(whole)
+    (folder / "sim_build_board").mkdir(exist_ok=True)
     assert cli(*generate(folder.parents[1]))[0] == 0
     assert not (folder / "sim_build_board").exists() and Taught.read(kept) == taught
 

@@ -10,7 +10,7 @@ import pytest
 from fbnn_hw.compile import late
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.design import output, weights
-from fbnn_hw.errors import FitError
+from fbnn_hw.errors import FitError, InputError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.machine import interpreter
@@ -41,7 +41,8 @@ def run(network, target, shape, seed):
     images = strategies.images(seed, 1, config.size)
     places = output.layout(planned)
     expected = {name: values[0] for name, values in expected_layers(network, images, places["layers"]).items()}
-    logits, banks = interpreter.Machine(config, words, seed).run(images[0])
+    banks: list[np.ndarray] = []
+    logits = interpreter.Machine(config, words, seed).run(images[0], lambda after: banks.append(after.copy()))
     assert places["layers"], "nothing to compare"
     assert logits == expected["logits"].tolist()
     for name, place in places["layers"].items():
@@ -116,3 +117,20 @@ def test_weights_in_the_rows_of_maps_that_are_read_no_more(spare, padding, monke
     assert planned.config.late_rows and planned.config.lists == (padding == 0)
     monkeypatch.setattr(late, "improved", lambda config, program, residents, passes: (config, passes))
     assert planned.frame.total < plan(network, target, 4, 16, 4).frame.total
+
+
+@pytest.mark.parametrize("fields, words, told", [
+    ({"target": "source"}, 0, "a step writes over what it reads"),
+    ({}, -1, "weight words are missing"), ({}, 1, "weight words are left over"),
+    ({"words": 1}, 0, "a tile has more or fewer weight words than reads"), ({"source": 65535}, 0, "it reads behind the banks"),
+    ({"target": 65535}, 0, "it writes behind the banks")])
+def test_a_program_that_the_engine_cannot_carry_out_is_refused(fields, words, told):
+    network = strategies.on_engine(strategies.vgg_network(1, width=1 / 16, size=16))
+    planned = plan(network, GENERIC, 4, 16, 4)
+    config, first = planned.config, planned.config.program[0]
+    values = {name: getattr(first, value) if isinstance(value, str) else value for name, value in fields.items()}
+    step = dataclasses.replace(first, **values)
+    bits = interpreter.memory_words(weights.memory(network, planned.program), config.outputs, config.lanes)
+    bits = bits[:words] if words < 0 else np.concatenate([bits, bits[:words]])
+    with pytest.raises(InputError, match=told):
+        interpreter.Machine(dataclasses.replace(config, program=(step, *config.program[1:])), bits)

@@ -160,7 +160,7 @@ def test_an_identity_that_no_board_has(change, message):
 
 
 def test_an_identity_is_compared_with_a_configuration():
-    design = SimpleNamespace(id="61626364", classes=10, size=32, lanes=16, latent_words=64, pixel_bits=24,
+    design = SimpleNamespace(id="61626364", classes=10, size=32, lanes=16, latent_words=64, pixel_bits=24, takes_levels=False,
                              learning=SimpleNamespace(max_classes=16, host_bits=16))
     IDENTITY.compare(design)
     plain = SimpleNamespace(**{**vars(design), "learning": None})

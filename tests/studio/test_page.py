@@ -28,7 +28,7 @@ from fbnn_hw.simulate.wasm import Gates
 from fbnn_hw.studio import page as pages
 from tests import kinds, strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
-from tests.studio.reference_board import ReferenceBoard
+from tests.studio.boards import UnreliableBoard
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
@@ -118,7 +118,7 @@ def lesson_of_the_reference(learner, network, review, images, index):
 
 @pytest.fixture
 def board(small, served):
-    board = ReferenceBoard(small)
+    board = UnreliableBoard(small)
 
     def line():
         yield board
@@ -162,7 +162,7 @@ def test_a_lesson_of_the_page_is_that_of_the_reference(context, board, small):
 
 
 def socket_before(board):
-    """The port of this machine at which a program reaches a `ReferenceBoard`, as it reaches a serial port."""
+    """The port of this machine at which a program reaches a `UnreliableBoard`, as it reaches a serial port."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -170,8 +170,7 @@ def socket_before(board):
             with suppress(OSError), listener.accept()[0] as line:
                 while data := line.recv(1 << 16):
                     board.write(data, 1)
-                    while answer := board.read(0):
-                        line.sendall(answer)
+                    line.sendall(board.read(60))
 
     threading.Thread(target=serve, daemon=True).start()
     return f"socket://127.0.0.1:{listener.getsockname()[1]}"
@@ -187,7 +186,7 @@ def test_what_the_page_saves_the_command_takes_and_the_page_takes_it_back(contex
     with page.expect_download() as download:
         page.click("#save")
     download.value.save_as(tmp_path / "page.snapshot")
-    other = ReferenceBoard(small)
+    other = UnreliableBoard(small)
     command = ["learn", "--port", socket_before(other), "--baud", "3000000", "--design", str(small.folder)]
     taken = ["--restore", str(tmp_path / "page.snapshot"), "--discard", "--snapshot", str(tmp_path / "command.snapshot")]
     assert cli.main([*command, *taken]) == 0
@@ -580,10 +579,10 @@ def check_answers(design, page):
     messages = []
     for number, request in enumerate(requests):
         messages.append(protocol.encode(*request, number) if request else messages[-1])
-    board, expected = ReferenceBoard(design), []
+    board, expected = UnreliableBoard(design), []
     for message in messages:
         board.write(message, 1)
-        expected.append(board.read(0))
+        expected.append(board.read(60))
     assert answers_of_the_gates(messages, page) == expected
 
 
@@ -618,7 +617,7 @@ def test_a_page_that_begins_with_no_class(context, served, tmp_path):
     """A design of prototypes: the page says that nothing is known, is taught two classes, and takes one back."""
     network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
     design = designs.generate(network, "ice40", out=tmp_path, learn="prototypes", max_classes=4, outputs=4)
-    board = ReferenceBoard(design)
+    board = UnreliableBoard(design)
 
     def line():
         yield board
