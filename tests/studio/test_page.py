@@ -17,6 +17,7 @@ import pytest
 from fbnn_hw import cli
 from fbnn_hw import design as designs
 from fbnn_hw.board import lesson
+from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.board.taught import Taught
 from fbnn_hw.data.images import read
 from fbnn_hw.ir.network import LATENT
@@ -331,7 +332,7 @@ def test_fewer_names_than_classes(context, board, small, tmp_path):
     answered(page)
     rested(page)
     (tmp_path / "few.snapshot").write_bytes(Taught(("automobile",), small.learner().snapshot()).pack())
-    other = ReferenceBoard(small)
+    other = InterpretedBoard(small)
     assert cli.main(["learn", "--port", socket_before(other), "--baud", "3000000", "--design", str(small.folder), "--discard",
                      "--restore", str(tmp_path / "few.snapshot"), "--snapshot", str(tmp_path / "again.snapshot")]) == 0
     page.set_input_files("#open", tmp_path / "few.snapshot")
