@@ -19,11 +19,15 @@ when it is first used.
 """
 
 import importlib
+import sys
+
+from .base import errors
 
 __version__ = "0.3.0"
 __all__ = ["Board", "Design", "export", "generate", "load", "nn"]
 
-_PARTS = ("errors", "foreign", "nn")
+_PARTS = ("foreign", "nn")
+sys.modules[f"{__name__}.errors"] = errors  # its name for users of the package
 _HOMES = {"Board": "board", "Design": "design", "export": "nn.trace", "generate": "design", "load": "checkpoints"}
 
 

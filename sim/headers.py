@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fbnn_hw.errors import ToolError
+from fbnn_hw.base.errors import ToolError
 from fbnn_hw.simulate import simulator
 
 INCLUDES = "verilated.h", "verilated_vpi.h", "iostream"

@@ -6,7 +6,7 @@ from amaranth.hdl import Value
 from amaranth.lib.wiring import Out
 
 from fbnn_hw import rtl
-from fbnn_hw.errors import MismatchError, UsageError, nearest
+from fbnn_hw.base.errors import MismatchError, UsageError, nearest
 from fbnn_hw.rtl.verilog import convert
 from fbnn_hw.simulate import simulator, waves
 from sim.bundle import Bundle

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.machine import protocol
 from fbnn_hw.machine.protocol import SYNC, Fault, Opcode, encode
 from fbnn_hw.rtl import uart

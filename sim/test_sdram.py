@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.machine.timing import BURST
 from fbnn_hw.rtl.sdram import CHIPS, SdramReader, Timing
 from sim import readers

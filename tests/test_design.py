@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.design import Design, generate, holding
 from fbnn_hw.design.folder import REQUIRED
-from fbnn_hw.errors import InputError
 from fbnn_hw.simulate.virtual import alone
 from tests import strategies
 

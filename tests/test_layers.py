@@ -12,36 +12,32 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fbnn_hw"
 
 # Each part may import itself and these.
-IR = {"errors", "bits", "ir"}
+IR = {"base", "ir"}
 MACHINE = IR | {"reference", "machine"}
 ALLOWED = {
-    "__init__": set(),
+    "__init__": {"base"},
     "__main__": {"cli"},
-    "errors": set(),
-    "bits": {"errors"},
-    "progress": set(),
-    "files": {"errors"},
-    "plugins": {"errors"},
-    "ir": {"errors", "bits", "files"},
-    "data": {"errors", "files"},
-    "checkpoints": {"errors", "ir"},
+    "base": set(),
+    "ir": {"base"},
+    "data": {"base"},
+    "checkpoints": {"base", "ir"},
     "reference": IR,
-    "foreign": IR | {"files"},
+    "foreign": IR,
     "machine": IR | {"reference"},
-    "nn": IR | {"files", "foreign"},
-    "targets": {"errors", "files", "plugins", "machine"},
+    "nn": IR | {"foreign"},
+    "targets": {"base", "machine"},
     "rtl": MACHINE,
-    "link": {"errors", "reference", "machine"},
-    "report": {"errors", "ir", "machine"},
-    "train": IR | {"files", "plugins", "progress", "nn", "data", "reference"},
+    "link": {"base", "reference", "machine"},
+    "report": {"base", "ir", "machine"},
+    "train": IR | {"nn", "data", "reference"},
     "compile": IR | {"machine", "targets"},
-    "fpga": {"errors", "files", "targets", "rtl"},
-    "simulate": MACHINE | {"files", "progress", "rtl", "targets"},
-    "design": MACHINE | {"files", "progress", "data", "targets", "rtl", "report", "compile", "simulate", "__init__"},
-    "board": MACHINE | {"files", "progress", "data", "link", "design", "simulate"},
-    "studio": {"errors", "data", "machine", "link", "design"},
-    "cli": MACHINE | {"files", "plugins", "progress", "checkpoints", "foreign", "compile", "targets", "rtl", "fpga", "simulate", "link",
-                      "report", "nn", "data", "train", "design", "board", "studio", "__init__"},
+    "fpga": {"base", "targets", "rtl"},
+    "simulate": MACHINE | {"rtl", "targets"},
+    "design": MACHINE | {"data", "targets", "rtl", "report", "compile", "simulate", "__init__"},
+    "board": MACHINE | {"data", "link", "design", "simulate"},
+    "studio": {"base", "data", "machine", "link", "design"},
+    "cli": MACHINE | {"checkpoints", "foreign", "compile", "targets", "rtl", "fpga", "simulate", "link", "report", "nn", "data",
+                      "train", "design", "board", "studio", "__init__"},
 }
 TORCH = {"nn", "train"}
 TORCH_FILES = {"data/augment.py", "cli/train.py", "cli/_common.py"}

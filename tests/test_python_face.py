@@ -11,10 +11,10 @@ import pytest
 from PIL import ExifTags, Image
 
 import fbnn_hw
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.board.taught import Taught
 from fbnn_hw.data import folder as folders
 from fbnn_hw.design import output
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.reference import inference
 from tests import strategies, virtual_boards
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import bits, files
+from ..base import bits, files
+from ..base.errors import FbnnError, InputError, UsageError, whole
+from ..base.progress import silent
 from ..design import Design, holding, link_speeds
-from ..errors import FbnnError, InputError, UsageError, whole
 from ..link import speed
 from ..link.chip import ChipState
 from ..link.client import Client
 from ..link.transport import Serial
 from ..machine.config import RGB_BITS
 from ..machine.protocol import Result
-from ..progress import silent
 from ..reference import encode
 from .pupil import KEEP_S, Astray, Pupil, spare
 from .taught import Taught, named

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..base.errors import LONGEST_NAME, InputError, UsageError, is_name, spelled, whole
+from ..base.progress import silent
 from ..design import review_exemplars
-from ..errors import LONGEST_NAME, InputError, UsageError, is_name, spelled, whole
-from ..progress import silent
 from ..reference import inference
 
 ENOUGH, MOST = 0.8, 5

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..base.errors import FbnnError, UsageError
+from ..base.progress import silent
 from ..data.datasets import test_images
-from ..errors import FbnnError, UsageError
 from ..machine import cycles, protocol, timing
 from ..machine.line import BITS_A_BYTE
-from ..progress import silent
 from ..reference import inference
 from .interpreted import InterpretedBoard
 

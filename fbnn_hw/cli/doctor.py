@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..errors import ToolError
+from ..base.errors import ToolError
 from ..simulate import simulator
 from . import _common, _doctor_board
 from ._checks import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool

@@ -6,9 +6,10 @@ import platform
 import shlex
 from pathlib import Path
 
-from .. import __version__, files
+from .. import __version__
+from ..base import files
+from ..base.errors import MismatchError, UsageError
 from ..board import selftest
-from ..errors import MismatchError, UsageError
 from . import _board, _common
 from ._common import Args, Output, Parser
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import FitError
+from ..base.errors import FitError
 from ..ir.network import Topology
 from ..machine.step import FIELD_VALUES
 from ..targets import Target

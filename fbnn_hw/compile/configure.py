@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from ..errors import FitError
+from ..base.errors import FitError
 from ..ir.network import LATENT, Network
 from ..machine import cycles, starts, timing
 from ..machine.config import AcceleratorConfig

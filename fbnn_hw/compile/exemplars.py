@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..errors import FitError, UsageError
+from ..base.errors import FitError, UsageError
 from ..ir.network import LATENT
 from ..machine import cycles
 from ..machine.learner import MOST_EXEMPLARS, LearnPlan

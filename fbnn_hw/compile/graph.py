@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FitError
+from ..base.errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from ..ir.ops import BYTE, Conv, Op, Thermometer
 from ..machine import timing

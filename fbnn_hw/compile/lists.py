@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ..errors import FitError
+from ..base.errors import FitError
 from ..ir.network import LATENT, Topology
 from ..machine.config import byte_words
 from ..machine.step import FIELD_VALUES, READ_BITS, TILE_SLOTS, Step, moved_read, read_word, step_words

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ..errors import FitError, UsageError
+from ..base.errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..machine import cycles, timing
 from ..machine.config import AcceleratorConfig, check_shape

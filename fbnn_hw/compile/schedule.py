@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .. import bits
+from ..base import bits
 from ..ir.network import Network
 from ..machine import starts
 from ..machine.step import Step

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..errors import FitError
+from ..base.errors import FitError
 from ..ir.network import Network
 from ..machine import starts
 from ..machine.step import FIELD_VALUES

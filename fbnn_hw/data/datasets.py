@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import files
-from ..errors import InputError, UsageError, spelled
-from ..files import cache_folder
+from ..base import files
+from ..base.errors import InputError, UsageError, spelled
+from ..base.files import cache_folder
 from . import core50, omniglot, pickles, stl10, synthetic, zips
 from .images import scale
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError, spelled
+from ..base.errors import InputError, spelled
 from . import images
 from .datasets import Images
 

@@ -4,8 +4,8 @@ import json
 import os
 from contextlib import contextmanager
 
-from .. import files
-from ..errors import InputError, show
+from ..base import files
+from ..base.errors import InputError, show
 from ..targets import TARGETS
 from ..targets.boards import boards
 from . import Design

@@ -4,8 +4,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from .. import files
-from ..errors import InputError, whole
+from ..base import files
+from ..base.errors import InputError, whole
 from ..machine.line import DEFAULT_BAUD
 from ..targets import TARGETS
 from .folder import MANIFEST_BYTES, MOST_BYTES, Design, manifest_of

@@ -6,11 +6,11 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from .. import files
-from ..errors import InputError, UsageError, is_name, show, whole
+from ..base import files
+from ..base.errors import InputError, UsageError, is_name, show, whole
+from ..base.progress import silent
 from ..ir import file as ir_file
 from ..machine.config import AcceleratorConfig
-from ..progress import silent
 from ..targets import TARGETS
 
 MOST_BYTES = 2 ** 28

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..base.errors import UsageError, nearest, show, whole
 from ..compile.plan import check_latent
-from ..errors import UsageError, nearest, show, whole
 from ..ir.network import LATENT, Network, Topology
 from ..machine.learner import Learn
 from ..reference.learning import Head, LearnConfig

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import __version__, bits, simulate
+from .. import __version__, simulate
+from ..base import bits
+from ..base.errors import InputError
 from ..compile import area
-from ..errors import InputError
 from ..ir import file as ir_file
 from ..machine import cycles
 from ..machine.learner_memory import boot_rows

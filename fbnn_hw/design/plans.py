@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from ..base.progress import silent
 from ..compile.plan import Plan
 from ..compile.plan import plan as compile_plan
-from ..progress import silent
 from ..targets import target as find_target
 from .find import OUT
 from .folder import Design

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..errors import InputError
-from ..progress import silent
+from ..base.errors import InputError
+from ..base.progress import silent
 from ..reference import inference
 
 REVIEW = 10

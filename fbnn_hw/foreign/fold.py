@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import bits
-from ..errors import InputError, show
+from ..base import bits
+from ..base.errors import InputError, show
 from ..ir import ops
 from ..ir.network import MAX_LAYERS, Network, Topology
 from .imported import LOGITS, Imported, Part, class_names

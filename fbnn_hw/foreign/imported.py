@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError, show, spelled
+from ..base.errors import UsageError, show, spelled
 from ..ir import file
 from ..ir.network import LATENT, Network, Topology
 

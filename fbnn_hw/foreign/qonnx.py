@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from ..ir import ops
 from . import fold, onnx_graph, onnx_values
 from .imported import Imported, Part, alike, classes_alone, name_of, with_latent

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
 
-from ..errors import ToolError, UsageError
+from ..base.errors import ToolError, UsageError
 from ..targets.synthesis import COMMANDS, absent, program, reading, run
 from . import routed
 from .slack import arrivals

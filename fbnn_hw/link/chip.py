@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from ..machine.learner import LearnPlan
 from ..machine.learner_memory import Rows, bits_of, counter_rows, counters_of, exemplar_rows, mirror_rows
 from ..machine.protocol import Space

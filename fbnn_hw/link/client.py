@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from ..machine import protocol
 from ..machine.config import RGB_BITS
 from ..machine.learner import MOST_EXEMPLARS

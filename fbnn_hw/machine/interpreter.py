@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..reference.encode import encode, thermometer, unpacked, ycc
 from .config import AcceleratorConfig, byte_planes
 from .step import FIELD_VALUES, READ_FIELDS, decode

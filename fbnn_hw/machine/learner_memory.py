@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .. import bits
+from ..base import bits
 from ..reference.learning.learner import Learner
 from .learner import LearnPlan
 

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from struct import Struct
 from typing import Self
 
-from ..errors import InputError
+from ..base.errors import InputError
 from .config import RGB_BITS, AcceleratorConfig, image_bytes
 
 VERSION = 3

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..foreign import fold
 from .fx_nodes import first_line, last_line
 from .network import load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..foreign import fold
 
 

@@ -1,6 +1,6 @@
 """The block diagram of a generated accelerator, with the true widths, sizes and cycles, as SVG."""
 
-from ..errors import plural
+from ..base.errors import plural
 from ..machine import timing
 from .svg import Canvas, number
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..ir.ops import level_bits, planes
 from ..machine import timing
 from ..reference.encode import OFFSET, ROUNDING, YCC

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .. import files
-from ..errors import MismatchError, ToolError, UsageError
+from ..base import files
+from ..base.errors import MismatchError, ToolError, UsageError
+from ..base.progress import silent
 from ..machine import protocol
-from ..progress import silent
 from ..reference import encode, inference
 from ..targets import synthesis
 from . import netlist, virtual

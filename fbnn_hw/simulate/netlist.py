@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from ..errors import ToolError, UsageError
-from ..files import Stamp
+from ..base.errors import ToolError, UsageError
+from ..base.files import Stamp
 from ..machine.config import AcceleratorConfig
 from ..targets import blocks, synthesis
 from ..targets import target as find_target

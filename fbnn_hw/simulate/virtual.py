@@ -13,8 +13,8 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from .. import bits, files
-from ..errors import InputError, ToolError
+from ..base import bits, files
+from ..base.errors import InputError, ToolError
 from ..machine import protocol, timing
 from ..machine.config import AcceleratorConfig
 from ..machine.line import FEWEST_ASLEEP

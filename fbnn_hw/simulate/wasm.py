@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..errors import ToolError
-from ..files import Stamp
+from ..base.errors import ToolError
+from ..base.files import Stamp
 from ..machine import protocol
 from . import simulator
 from .virtual import accelerator_sources

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.errors import InputError
 from ..design import link_speeds, review_exemplars
-from ..errors import InputError
 from ..machine import protocol
 
 WEB = Path(__file__).parent / "web"

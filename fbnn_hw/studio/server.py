@@ -17,7 +17,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..link.client import Transport
 from ..machine.protocol import CRC_BYTES, HEADER_BYTES, LONGEST_PAYLOAD
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import InputError, UsageError, nearest, show, whole
+from ..base import files
+from ..base.errors import InputError, UsageError, nearest, show, whole
 from .bridges import BRIDGES
 
 LARGEST = 2 ** 14

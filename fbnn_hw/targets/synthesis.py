@@ -10,7 +10,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from ..errors import ToolError
+from ..base.errors import ToolError
 from . import blocks
 
 YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"

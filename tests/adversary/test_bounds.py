@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fbnn_hw import checkpoints
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.compile import plan
-from fbnn_hw.errors import InputError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Network, Topology
 from fbnn_hw.nn import checkpoint

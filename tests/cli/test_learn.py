@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fbnn_hw import Board, files
+from fbnn_hw import Board
+from fbnn_hw.base import files
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.board.taught import HEAD, Taught
 from fbnn_hw.data import datasets
 from fbnn_hw.design import Design
-from fbnn_hw.errors import InputError
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.link.client import Client

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import InputError
+from fbnn_hw.base.progress import silent
 from fbnn_hw.board import Board, selftest
 from fbnn_hw.board.taught import Taught
 from fbnn_hw.cli import _board
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data.datasets import test_images as shipped_images
-from fbnn_hw.errors import InputError
 from fbnn_hw.machine import protocol
 from fbnn_hw.machine.line import DEFAULT_BAUD
-from fbnn_hw.progress import silent
 from fbnn_hw.reference import inference
 from fbnn_hw.targets import TARGETS
 from tests import strategies

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import FitError, UsageError
 from fbnn_hw.compile.exemplars import choose_exemplars
 from fbnn_hw.compile.plan import plan as plan_accelerator
 from fbnn_hw.design import output
-from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine import cycles

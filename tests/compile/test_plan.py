@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import FitError, UsageError
 from fbnn_hw.compile import graph, late, loops
 from fbnn_hw.compile.configure import _check_words
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.compile.residents import residents
 from fbnn_hw.design import output, weights
-from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology

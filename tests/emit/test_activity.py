@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw.errors import MismatchError, UsageError
+from fbnn_hw.base.errors import MismatchError, UsageError
 from fbnn_hw.simulate import activity, energy, netlist, virtual
 from fbnn_hw.simulate.activity import Activity, Counts
 from fbnn_hw.targets import TARGETS

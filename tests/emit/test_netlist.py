@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.design import output
-from fbnn_hw.errors import UsageError
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.rtl import verilog
 from fbnn_hw.simulate import netlist, simulator

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
-from fbnn_hw.errors import MismatchError, ToolError
+from fbnn_hw.base.errors import MismatchError, ToolError
 from fbnn_hw.link.client import Client
 from fbnn_hw.link.transport import Serial
 from fbnn_hw.reference import inference

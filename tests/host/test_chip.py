@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from fbnn_hw.errors import InputError, show
+from fbnn_hw.base.errors import InputError, show
 from fbnn_hw.link.chip import ChipState, Space, marks_of
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner

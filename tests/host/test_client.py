@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.link.client import Client
 from fbnn_hw.link.transport import Serial
 from fbnn_hw.machine import protocol

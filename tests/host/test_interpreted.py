@@ -7,10 +7,10 @@ import pytest
 
 from fbnn_hw import checkpoints
 from fbnn_hw import design as designs
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.board import Board, selftest
 from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.cli import main
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.transport import Serial
 from fbnn_hw.machine import protocol

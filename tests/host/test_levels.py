@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design as designs
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.link.client import Client

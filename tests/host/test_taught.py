@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import InputError, show
 from fbnn_hw.board import taught
 from fbnn_hw.board.taught import HEAD, Taught, named
-from fbnn_hw.errors import InputError, show
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 
 OTHER = "damaged or another file, expected what fbnn-hw learn --snapshot wrote"

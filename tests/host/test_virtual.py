@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import bits
 from fbnn_hw import design as designs
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import InputError, ToolError
 from fbnn_hw.board import Board, selftest
 from fbnn_hw.cli import main
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.design import output
-from fbnn_hw.errors import InputError, ToolError
 from fbnn_hw.ir.models import CIFAR10, vgg
 from fbnn_hw.link.client import Client
 from fbnn_hw.link.transport import Serial

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.machine import protocol
 from fbnn_hw.machine.line import end_to_end_rate, pass_bytes
 from fbnn_hw.machine.protocol import LATENT, LOGITS, REPLY, Decoder, Identity, Opcode, Result, Status, crc, encode

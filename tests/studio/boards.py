@@ -1,7 +1,7 @@
 """Boards for the tests of the page."""
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.board.interpreted import InterpretedBoard
-from fbnn_hw.errors import InputError
 
 
 class UnreliableBoard(InterpretedBoard):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.machine import protocol
 from fbnn_hw.studio import page
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import InputError, is_name, spelled
 from fbnn_hw.board.taught import Taught, titled
-from fbnn_hw.errors import InputError, is_name, spelled
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
