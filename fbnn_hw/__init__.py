@@ -23,13 +23,13 @@ import importlib
 __version__ = "0.3.0"
 __all__ = ["Board", "Design", "export", "generate", "load", "nn"]
 
-_PARTS = ("errors", "foreign", "nn")
+_PARTS = {"errors": "base.errors", "foreign": "foreign", "nn": "nn"}
 _HOMES = {"Board": "board", "Design": "design", "export": "nn.trace", "generate": "design", "load": "checkpoints"}
 
 
 def __getattr__(name):
     if name in _PARTS:
-        return importlib.import_module(f"{__name__}.{name}")
+        return importlib.import_module(f"{__name__}.{_PARTS[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

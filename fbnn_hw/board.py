@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from . import bits, files
+from .base import bits, files
+from .base.errors import FbnnError, InputError, UsageError, whole
+from .base.progress import silent
 from .design import Design, holding, link_speeds
-from .errors import FbnnError, InputError, UsageError, whole
 from .host import speed
 from .host.chip import ChipState
 from .host.client import Client
 from .host.taught import Taught, named
 from .host.transport import Serial
-from .progress import silent
 from .protocol import RGB_BITS, Result
 from .pupil import KEEP_S, Astray, Pupil, spare
 from .reference import encode

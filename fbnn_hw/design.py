@@ -8,11 +8,11 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from . import files
+from .base import files
+from .base.errors import InputError, UsageError, is_name, nearest, show, whole
+from .base.progress import silent
 from .compile.config import AcceleratorConfig
-from .errors import InputError, UsageError, is_name, nearest, show, whole
 from .ir import file as ir_file
-from .progress import silent
 from .protocol import DEFAULT_BAUD
 from .targets import TARGETS
 

@@ -3,9 +3,9 @@
 import json
 from contextlib import contextmanager
 
-from . import files
+from .base import files
+from .base.errors import InputError, show
 from .design import Design
-from .errors import InputError, show
 from .targets import TARGETS
 from .targets.boards import boards
 

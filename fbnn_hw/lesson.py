@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .errors import LONGEST_NAME, InputError, UsageError, whole
-from .progress import silent
+from .base.errors import LONGEST_NAME, InputError, UsageError, whole
+from .base.progress import silent
 from .reference import inference
 
 REVIEW = 10

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from struct import Struct
 from typing import Protocol, Self
 
-from .errors import InputError
+from .base.errors import InputError
 
 VERSION = 3
 LEVELS_VERSION = 4

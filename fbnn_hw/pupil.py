@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from . import files
-from .errors import FbnnError, InputError
+from .base import files
+from .base.errors import FbnnError, InputError
 from .host.chip import ChipState, Impossible, marks_of
 from .host.client import REHEARSE, Client
 from .host.taught import Taught, named

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from . import protocol
+from .base.errors import FbnnError, UsageError
+from .base.progress import silent
 from .compile import cycles, timing
 from .data.datasets import test_images
-from .errors import FbnnError, UsageError
-from .progress import silent
 from .reference import inference
 
 IMAGES = 300

@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from fbnn_hw.base.errors import ToolError
 from fbnn_hw.emit import simulator
-from fbnn_hw.errors import ToolError
 
 INCLUDES = "verilated.h", "verilated_vpi.h", "iostream"
 MACROS = "VERILATOR=1", *(f"VM_{name}=0" for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"))

@@ -6,8 +6,8 @@ from amaranth.hdl import Value
 from amaranth.lib.wiring import Out
 
 from fbnn_hw import rtl
+from fbnn_hw.base.errors import MismatchError, UsageError, nearest
 from fbnn_hw.emit import simulator, waves
-from fbnn_hw.errors import MismatchError, UsageError, nearest
 from fbnn_hw.rtl.verilog import convert
 from sim.bundle import Bundle
 from sim.components import COMPONENTS

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from fbnn_hw import protocol
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.emit import virtual
-from fbnn_hw.errors import UsageError
 from fbnn_hw.protocol import SYNC, Fault, Opcode, encode
 from fbnn_hw.rtl import uart
 from fbnn_hw.rtl.host_link import HostLink

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
 from sim import readers
 from sim.flash_board import Case, text

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.cycles import BURST
-from fbnn_hw.errors import UsageError
 from fbnn_hw.rtl.sdram import CHIPS, SdramReader, Timing
 from sim import readers
 from sim.sdram_board import Case, text

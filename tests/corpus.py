@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from fbnn_hw import checkpoints, design
-from fbnn_hw.errors import FitError
+from fbnn_hw.base.errors import FitError
 from tests import strategies
 
 FILE = Path(__file__).with_name("fixtures") / "corpus.json"

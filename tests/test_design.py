@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.design import REQUIRED, Design, generate, holding
 from fbnn_hw.emit.virtual import alone
-from fbnn_hw.errors import InputError
 from tests import strategies
 
 GOOD = {"files": dict.fromkeys(REQUIRED, "0" * 64), "classes": ["a"], "config_id": "0" * 8, "ir_sha256": "0" * 64}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fbnn_hw import Board, Design
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.cli import main
-from fbnn_hw.errors import InputError
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.reference import inference
 from tests import virtual_boards

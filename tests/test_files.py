@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from fbnn_hw import files
-from fbnn_hw.errors import InputError
+from fbnn_hw.base import files
+from fbnn_hw.base.errors import InputError
 
 
 @pytest.mark.parametrize("write, reason", [

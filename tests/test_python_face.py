@@ -11,9 +11,9 @@ import pytest
 from PIL import ExifTags, Image
 
 import fbnn_hw
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.data import folder as folders
 from fbnn_hw.emit import output
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.host.taught import Taught
 from fbnn_hw.reference import inference
 from tests import strategies, virtual_boards

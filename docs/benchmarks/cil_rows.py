@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from fbnn_hw import files
+from fbnn_hw.base import files
 from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
 from fbnn_hw.train import scenarios, start

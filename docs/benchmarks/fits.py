@@ -9,8 +9,8 @@ import argparse
 
 import numpy as np
 
+from fbnn_hw.base.errors import FitError
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import FitError
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import Network
 from fbnn_hw.targets import TARGETS

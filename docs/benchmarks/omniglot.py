@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fbnn_hw import bits
+from fbnn_hw.base import bits
 from fbnn_hw.data import datasets, omniglot
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner

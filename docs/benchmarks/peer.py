@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from fbnn_hw import files
+from fbnn_hw.base import files
 from fbnn_hw.data import datasets
 from fbnn_hw.nn import head
 from fbnn_hw.train import metrics, scenarios, start

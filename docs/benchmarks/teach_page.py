@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fbnn_hw import checkpoints, design, files
+from fbnn_hw import checkpoints, design
+from fbnn_hw.base import files
 from fbnn_hw.emit import wasm
 from fbnn_hw.studio import page
 

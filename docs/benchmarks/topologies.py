@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fbnn_hw.base.errors import FitError
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import FitError
 from fbnn_hw.ir.models import CIFAR10, Convolution, blockwise
 from fbnn_hw.ir.network import LATENT, Network
 from fbnn_hw.targets import TARGETS

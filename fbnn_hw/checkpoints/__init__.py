@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..errors import InputError, nearest, show
+from ..base.errors import InputError, nearest, show
 
 FOLDER = Path(__file__).parent
 

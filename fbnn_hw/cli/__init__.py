@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
 from .. import __version__
-from ..errors import FbnnError, UsageError, nearest
+from ..base.errors import FbnnError, UsageError, nearest
 from . import _pages
 from ._common import Output, Parser
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from . import _common
 from ._common import Args, Output, Parser
 

@@ -12,8 +12,8 @@ from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import files
-from ..errors import UsageError, nearest
+from ..base import files
+from ..base.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from ..data.datasets import Images

@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, ToolError, UsageError
-from ..files import locked, read, write
+from ..base.errors import InputError, ToolError, UsageError
+from ..base.files import locked, read, write
 from . import _common
 from ._common import Args, Output, Parser
 

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 
-from ..errors import InputError, UsageError, plural
+from ..base.errors import InputError, UsageError, plural
 from ..reference.learning import PICKS, RULES, Head, LearnConfig
 from ..reference.learning.config import ADDING, ADDING_DEFAULTS
 from ..train.scenarios import SCENARIOS

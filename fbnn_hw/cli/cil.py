@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from ..base import files
+from ..base.errors import UsageError
 from ..checkpoints import resolve
-from ..errors import UsageError
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN, has_network, is_learner
 from ..train.scenarios import SCENARIOS, SETTINGS
@@ -81,7 +81,7 @@ def paths(args: Args) -> tuple[Path, Path]:
 
 
 def run(args: Args, out: Output) -> int | None:
-    from .. import plugins
+    from ..base import plugins
 
     with plugins.blaming(args.strategy, f"--strategy {args.strategy}"), plugins.blaming(args.scenario, f"--scenario {args.scenario}"):
         return _run(args, out)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import bits
-from ..errors import InputError, UsageError
+from ..base import bits
+from ..base.errors import InputError, UsageError
 from . import _board, _common
 from ._common import Args, Output, Parser
 

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..base.errors import ToolError
 from ..emit import simulator
-from ..errors import ToolError
 from . import _common, _doctor_board
 from ._checks import PLATFORMS, Check, Missing, everywhere, output, package, pip, tool
 from ._common import Args, Output, Parser

@@ -1,6 +1,6 @@
 """`fbnn-hw energy`: mJ of a frame and of a lesson, estimated from a simulation."""
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from . import _common
 from ._common import Args, Output, Parser
 

@@ -3,7 +3,7 @@
 import importlib
 import time
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..train import predict
 from . import _common
 from ._common import Args, Output, Parser

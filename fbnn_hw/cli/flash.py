@@ -3,8 +3,8 @@
 import shlex
 from pathlib import Path
 
-from ..errors import InputError
-from ..files import json_object
+from ..base.errors import InputError
+from ..base.files import json_object
 from . import _common, build
 from ._common import Args, Output, Parser
 

@@ -2,7 +2,7 @@
 
 import shlex
 
-from ..errors import FbnnError, plural
+from ..base.errors import FbnnError, plural
 from ..protocol import image_bytes
 from . import _common
 from ._common import Args, Output, Parser

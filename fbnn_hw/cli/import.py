@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from . import _common
 from ._common import Args, Output, Parser
 

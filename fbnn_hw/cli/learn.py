@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..errors import FbnnError, InputError, UsageError
+from ..base.errors import FbnnError, InputError, UsageError
 from . import _board, _common
 from ._common import Args, Output, Parser
 

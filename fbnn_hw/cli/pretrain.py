@@ -4,9 +4,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from ..base import files
+from ..base.errors import UsageError
 from ..checkpoints import resolve
-from ..errors import UsageError
 from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS, Scenario
 from . import _common

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .. import files
+from ..base import files
 from . import _common
 from ._common import Args, Output, Parser
 

@@ -7,9 +7,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from ..base import files
+from ..base.errors import InputError, UsageError, nearest
 from ..checkpoints import resolve
-from ..errors import InputError, UsageError, nearest
 from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
 from ..train import results as recorded

@@ -6,8 +6,9 @@ import platform
 import shlex
 from pathlib import Path
 
-from .. import __version__, files, selftest
-from ..errors import MismatchError, UsageError
+from .. import __version__, selftest
+from ..base import files
+from ..base.errors import MismatchError, UsageError
 from . import _board, _common
 from ._common import Args, Output, Parser
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from ..errors import MismatchError, UsageError
+from ..base.errors import MismatchError, UsageError
 from . import _common
 from ._common import Args, Output, Parser
 

@@ -7,8 +7,8 @@ import webbrowser
 from contextlib import contextmanager
 from pathlib import Path
 
-from .. import files
-from ..errors import ToolError, UsageError
+from ..base import files
+from ..base.errors import ToolError, UsageError
 from . import _board, _common
 from ._common import Args, Output, Parser
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import UsageError
+from ..base import files
+from ..base.errors import UsageError
 from . import _common
 from ._common import Args, Output, Parser
 

@@ -8,8 +8,8 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import InputError, UsageError
+from ..base import files
+from ..base.errors import InputError, UsageError
 from ..ir.models import MODELS
 from ..train import config as recipes
 from ..train import sweep

@@ -11,7 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import Any
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..ir.ops import level_bits, planes
 from ..protocol import RGB_BITS, image_bytes
 from . import timing

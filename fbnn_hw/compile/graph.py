@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import FitError
+from ..base.errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from ..ir.ops import BYTE, Conv, Op
 from . import timing

@@ -16,7 +16,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ..errors import FitError
+from ..base.errors import FitError
 from ..ir.network import LATENT, Network, Topology
 from . import graph as graphs
 from . import starts

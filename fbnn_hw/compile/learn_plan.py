@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..errors import FitError, UsageError
+from ..base.errors import FitError, UsageError
 from ..protocol import MOST_EXEMPLARS
 from . import timing
 

@@ -9,7 +9,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import FitError, UsageError
+from ..base.errors import FitError, UsageError
 from ..ir.network import LATENT, Network
 from ..protocol import LOGIT_BITS, MOST_EXEMPLARS
 from ..targets import CHOSEN, WAYS, Target

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import bits
+from ..base import bits
 from ..ir.network import LATENT, Network, Topology
 from . import irregular, starts
 from .config import Step

@@ -9,7 +9,7 @@ which all pixels are -1, so that a weight of -1 matches.
 
 import numpy as np
 
-from .. import bits
+from ..base import bits
 
 
 def count(start_reads: bool) -> int:

@@ -8,8 +8,8 @@ import re
 
 import numpy as np
 
-from .. import files
-from ..errors import InputError
+from ..base import files
+from ..base.errors import InputError
 from . import pickles, zips
 from .images import npy_header
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError, UsageError
-from ..files import cache_folder
+from ..base.errors import InputError, UsageError
+from ..base.files import cache_folder
 from . import core50, omniglot, pickles, stl10, synthetic, zips
 from .images import scale
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import images
 from .datasets import Images
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import files
-from ..errors import InputError, show
+from ..base import files
+from ..base.errors import InputError, show
 from .zips import reason
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from ..errors import InputError
+from ..base.errors import InputError
 from . import zips
 
 URL = "https://github.com/brendenlake/omniglot/tree/master/python"

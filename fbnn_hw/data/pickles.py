@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 
 ORDERS = {0: "C", 1: "F"}
 

@@ -5,7 +5,7 @@ Images are uint8, planes R, G, B, each plane column by column.  Labels are uint8
 
 import numpy as np
 
-from ..errors import InputError
+from ..base.errors import InputError
 
 
 def read(source, split, size, classes):

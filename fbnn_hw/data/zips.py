@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import FbnnError, InputError
+from ..base.errors import FbnnError, InputError
 
 MOST_BYTES = 2 ** 24
 """Most bytes of a member that `member` reads, far above those of a picture."""

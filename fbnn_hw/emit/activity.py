@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .. import files, protocol
-from ..errors import MismatchError, ToolError, UsageError
+from .. import protocol
+from ..base import files
+from ..base.errors import MismatchError, ToolError, UsageError
+from ..base.progress import silent
 from ..fpga import toolchain
-from ..progress import silent
 from ..reference import encode, inference
 from . import netlist, virtual
 

@@ -1,7 +1,7 @@
 """Energy of a frame and of a lesson, estimated: the events of a simulation, times the energy of each event."""
 
 from .. import protocol
-from ..progress import silent
+from ..base.progress import silent
 from ..rtl.duty_cycle import QUIET_BITS, check_wakes
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.uart import divider

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from ..base.errors import ToolError, UsageError
+from ..base.files import Stamp
 from ..compile.config import AcceleratorConfig
-from ..errors import ToolError, UsageError
-from ..files import Stamp
 from ..fpga import blocks, toolchain
 from ..targets import target as find_target
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__, protocol
+from ..base.errors import InputError
 from ..compile import area, cycles
-from ..errors import InputError
 from ..host.chip import ChipState
 from ..ir import file as ir_file
 from ..reference import encode, inference

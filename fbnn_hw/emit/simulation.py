@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import files
-from ..errors import InputError, MismatchError, ToolError, UsageError
-from ..progress import silent
+from ..base import files
+from ..base.errors import InputError, MismatchError, ToolError, UsageError
+from ..base.progress import silent
 from ..reference import encode
 from . import netlist, output, simulator
 from . import waves as waveforms

@@ -13,10 +13,11 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from .. import files, protocol
+from .. import protocol
+from ..base import files
+from ..base.errors import InputError, ToolError
 from ..compile import timing
 from ..compile.config import AcceleratorConfig
-from ..errors import InputError, ToolError
 from ..rtl.qspi_flash import READ_COMMANDS, FlashChip
 from ..rtl.sdram import CHIPS
 from ..rtl.verilog import convert

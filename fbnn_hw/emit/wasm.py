@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .. import protocol
-from ..errors import ToolError
-from ..files import Stamp
+from ..base.errors import ToolError
+from ..base.files import Stamp
 from . import simulator
 from .virtual import accelerator_sources
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ..errors import InputError, UsageError
+from ..base.errors import InputError, UsageError
 
 STREAMS = ("pixels", "weights", "logits", "result", "latent")
 FIRST = "+waves-first="

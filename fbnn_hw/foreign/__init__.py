@@ -6,8 +6,8 @@ No torch: PyTorch modules are traced by `fbnn_hw.nn.trace`, which shares `fold` 
 import re
 from pathlib import Path
 
-from .. import files
-from ..errors import InputError, UsageError
+from ..base import files
+from ..base.errors import InputError, UsageError
 from ..ir import checkpoint, filetypes
 from . import finn
 from .imported import Imported

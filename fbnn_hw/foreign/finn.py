@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import bits, files
-from ..errors import LONGEST_NAME, InputError, is_name, show
+from ..base import bits, files
+from ..base.errors import LONGEST_NAME, InputError, is_name, show
 from ..ir import ops
 from ..ir.network import LATENT, Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part

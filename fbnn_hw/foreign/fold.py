@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import bits
-from ..errors import InputError, UsageError, show
+from ..base import bits
+from ..base.errors import InputError, UsageError, show
 from ..ir import ops
 from ..ir.network import Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import files
-from ..errors import InputError, show
+from ..base import files
+from ..base.errors import InputError, show
 
 DOMAINS = ("", "ai.onnx", "qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 """Sets of operators whose names say what a node does: ONNX's own, and that of QONNX under the three names it has had."""

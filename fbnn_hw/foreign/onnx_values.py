@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from .onnx_graph import Node, held, type_name
 
 MAX_ELEMENTS = 2 ** 25

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from ..ir import file, ops
 from ..ir.network import LATENT, Network, Topology
 from . import fold, onnx_graph, onnx_values

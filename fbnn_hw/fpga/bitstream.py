@@ -4,7 +4,7 @@ import shutil
 import time
 from dataclasses import dataclass
 
-from ..files import Stamp, json_object
+from ..base.files import Stamp, json_object
 from . import blocks, pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 

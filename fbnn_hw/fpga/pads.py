@@ -6,7 +6,7 @@ from dataclasses import replace
 from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Mux, Signal
 from amaranth.hdl import IOPort
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..rtl import duty_cycle
 from ..rtl.board_top import BoardTop
 from ..rtl.qspi_flash import FlashChip

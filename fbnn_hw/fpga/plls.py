@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from amaranth import Const
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 TOLERANCE = 0.05
 GOWIN = {

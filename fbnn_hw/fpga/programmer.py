@@ -7,7 +7,7 @@ import subprocess
 import sys
 import sysconfig
 
-from ..errors import ToolError, UsageError
+from ..base.errors import ToolError, UsageError
 
 GET = {
     "iceprog": {"debian": "sudo apt-get install -y fpga-icestorm", "fedora": "sudo dnf install -y icestorm",

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ..errors import ToolError
+from ..base.errors import ToolError
 from .placement import component
 from .slack import INPUTS, listed
 

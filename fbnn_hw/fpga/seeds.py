@@ -6,8 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from ..errors import ToolError
-from ..files import json_object
+from ..base.errors import ToolError
+from ..base.files import json_object
 from . import placement
 from .progress import PlaceProgress
 from .toolchain import DELAYED, PLACED, failure, placed_file, read_report, seed_folder, timed

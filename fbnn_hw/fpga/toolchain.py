@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
 from pathlib import Path
 
-from ..errors import ToolError, UsageError
+from ..base.errors import ToolError, UsageError
 from . import blocks, routed
 from .slack import arrivals
 

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import bits
-from ..errors import InputError, show
+from ..base import bits
+from ..base.errors import InputError, show
 from ..protocol import Space
 from ..reference.learning.learner import Learner
 from ..reference.learning.lfsr import REGISTERS

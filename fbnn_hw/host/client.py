@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from .. import protocol
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from ..protocol import Fault, Opcode
 
 RETRIES = 3

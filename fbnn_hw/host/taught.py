@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ..errors import LONGEST_NAME, InputError, is_name, show
+from ..base.errors import LONGEST_NAME, InputError, is_name, show
 from ..reference.learning.learner import Learner
 from ..reference.learning.snapshot import MAGIC, State
 

@@ -13,7 +13,7 @@ from typing import Self
 import serial
 from serial.tools import list_ports
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..protocol import DEFAULT_BAUD
 
 SLICE_S = 0.1

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import files
-from ..errors import InputError, show
+from ..base import files
+from ..base.errors import InputError, show
 from . import plain
 from .filetypes import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
 from .network import Network

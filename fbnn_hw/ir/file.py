@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from ..errors import InputError, show
+from ..base.errors import InputError, show
 from . import plain
 from .network import Network
 

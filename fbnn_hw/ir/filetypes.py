@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import show
+from ..base.errors import show
 
 EXPORT = "fbnn_hw.export(module, example, FILE) in Python makes a checkpoint of a module"
 STATE = f"{EXPORT} that has loaded it"

@@ -10,7 +10,7 @@ import math
 from itertools import count
 from typing import NamedTuple
 
-from ..errors import InputError, UsageError, show, whole
+from ..base.errors import InputError, UsageError, show, whole
 from . import ops as op
 from .network import LATENT, Topology
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LONGEST_NAME, InputError, is_name, show
+from ..base.errors import LONGEST_NAME, InputError, is_name, show
 from . import ops as op
 
 MAX_LAYERS = 1000

@@ -10,7 +10,7 @@ Ops, fields and values that came with version 2 of the format say so, so that ve
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from ..errors import InputError, show, whole
+from ..base.errors import InputError, show, whole
 
 Shape = tuple[int, int, int]
 """(channels, height, width)."""

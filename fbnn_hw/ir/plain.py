@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import bits
-from ..errors import InputError, show
+from ..base import bits
+from ..base.errors import InputError, show
 from . import ops
 from .network import MAX_CHANNELS, MAX_LAYERS, Network, Topology
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .. import bits
+from ..base import bits
 
 NORM_EPS = 4e-5
 """`norm_sign` adds this to the variance of y = 2 * dot + bias, which is 1e-5 for the dot products."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import files
-from ..errors import InputError
+from ..base import files
+from ..base.errors import InputError
 from ..ir import checkpoint
 from ..ir.network import Network
 

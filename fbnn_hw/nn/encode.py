@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .. import bits
-from ..errors import InputError
+from ..base import bits
+from ..base.errors import InputError
 from ..ir.ops import BYTE, YCC
 
 

@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .. import bits
-from ..errors import InputError, UsageError, show, whole
+from ..base import bits
+from ..base.errors import InputError, UsageError, show, whole
 from ..ir import ops
 from . import binarize
 from .encode import check, encode

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .. import bits
-from ..errors import InputError
+from ..base import bits
+from ..base.errors import InputError
 from ..ir.network import LATENT, Network, Shape, Topology
 from ..ir.ops import BYTE, INPUTS
 from . import binarize

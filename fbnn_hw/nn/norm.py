@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .. import bits
+from ..base import bits
 from . import binarize
 
 MOMENTUM = 0.1

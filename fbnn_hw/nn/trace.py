@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from .. import files
-from ..errors import InputError, UsageError, show
+from ..base import files
+from ..base.errors import InputError, UsageError, show
 from ..foreign import fold
 from ..foreign.imported import Imported, name_of
 from ..ir import ops

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..ir import ops
 from ..ir.ops import Binarize, Bits8, Input, Thermometer, level_bits, planes
 

@@ -10,8 +10,8 @@ from itertools import product
 
 import numpy as np
 
-from .. import bits
-from ..errors import InputError
+from ..base import bits
+from ..base.errors import InputError
 from ..ir.network import LATENT, Network, Topology
 from ..ir.ops import BYTE
 from .encode import first_map

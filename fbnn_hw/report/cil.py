@@ -9,7 +9,7 @@ import math
 from itertools import pairwise
 from pathlib import Path
 
-from ..errors import ToolError
+from ..base.errors import ToolError
 from ..ir.models import FLOATING, build
 
 WIDTH, HEIGHT = 3.4, 3.0

@@ -1,7 +1,7 @@
 """The block diagram of a generated accelerator, with the true widths, sizes and cycles, as SVG."""
 
+from ..base.errors import plural
 from ..compile import timing
-from ..errors import plural
 from .svg import Canvas, number
 
 WIDTH = 960

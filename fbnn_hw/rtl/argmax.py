@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 
 class Argmax(wiring.Component):

@@ -6,9 +6,9 @@ from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..base.errors import UsageError
 from ..compile import timing
 from ..compile.starts import least_bits
-from ..errors import UsageError
 from . import shared
 from .copies import copy_of
 from .popcount import XnorPopcount

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..targets.bridges import FEWEST_ASLEEP
 
 QUIET_BITS = 16

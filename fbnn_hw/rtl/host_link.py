@@ -9,7 +9,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from .. import protocol
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..protocol import Fault, Opcode
 from .ahead import ReadAhead
 from .learning.learner import command_layout, host_layout

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from .copies import copy_of
 from .signals import unnamed
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 GROUP = 8
 """Words that style "sum" adds in one go."""
@@ -22,7 +22,7 @@ class XnorPopcount(wiring.Component):
     - Column 1 adds the carries of column 0, and so on.
     - Four bits that are left in a column take a 4:3 counter of 3 LUTs.
 
-    Twin: `XnorPopcount.compute`; meaning of a bit: `fbnn_hw.bits`.
+    Twin: `XnorPopcount.compute`; meaning of a bit: `fbnn_hw.base.bits`.
 
     Parameters
     ----------

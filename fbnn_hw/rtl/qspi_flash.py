@@ -7,7 +7,7 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from .signals import unnamed
 
 READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}

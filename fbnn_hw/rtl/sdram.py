@@ -8,8 +8,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from ..base.errors import UsageError
 from ..compile.cycles import BURST
-from ..errors import UsageError
 from .signals import unnamed
 
 NOP, ACTIVE, READ, WRITE, PRECHARGE, REFRESH, MODE = 0b111, 0b011, 0b101, 0b100, 0b010, 0b001, 0b000

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 # Ref: Lattice TN1314, iCE40 SPRAM Usage Guide, table 2.1.
 SPRAM_DEPTH = 16384

@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..base.errors import UsageError
 from ..compile import timing
-from ..errors import UsageError
 from ..ir.ops import level_bits, planes
 from ..reference.encode import OFFSET, ROUNDING, YCC
 from .levels import LevelUnpacker

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 from ..targets.bridges import EIGHTHS, FEWEST, bit_clocks
 from .signals import unnamed
 

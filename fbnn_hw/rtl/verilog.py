@@ -7,7 +7,7 @@ import subprocess
 import traceback
 from pathlib import Path
 
-from ..errors import ToolError
+from ..base.errors import ToolError
 from .shared import Shared
 
 MEMORIES = Path(__file__).with_name("memories.v")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.errors import InputError
 from ..design import link_speeds
-from ..errors import InputError
 from ..lesson import review_exemplars
 
 WEB = Path(__file__).parent / "web"

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from ..errors import InputError
+from ..base.errors import InputError
 from ..host.client import Transport
 from ..protocol import CRC_BYTES, HEADER_BYTES, LONGEST_PAYLOAD
 

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
-from ..errors import FitError, UsageError, nearest, show
+from ..base.errors import FitError, UsageError, nearest, show
 from .bridges import BRIDGES
 
 Shape = tuple[int, int, int]

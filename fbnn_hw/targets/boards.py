@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, nearest, show
+from ..base.errors import UsageError, nearest, show
 from . import TARGETS, Target
 from . import page as pages
 from .bridges import BRIDGES

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, nearest, show, whole
+from ..base.errors import UsageError, nearest, show, whole
 from .bridges import BRIDGES
 
 LARGEST = 100_000

@@ -11,8 +11,8 @@ from amaranth.build import Attrs, Platform
 from amaranth.build.res import ResourceError
 from amaranth_boards.resources import UARTResource
 
-from .. import plugins
-from ..errors import FbnnError, UsageError, show
+from ..base import plugins
+from ..base.errors import FbnnError, UsageError, show
 from . import TARGETS
 
 CONFIGURATION_CLOCK = "USRMCLK"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import InputError
+from ..base.files import cache_folder
+from ..base.progress import silent
 from ..data import datasets
-from ..errors import InputError
-from ..files import cache_folder
-from ..progress import silent
 from ..reference.learning import Head, LearnConfig, Learner
 from . import latent_learners, metrics, start
 from .metrics import mean_and_deviation

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..errors import UsageError, nearest
+from ..base.errors import UsageError, nearest
 from . import learner, scenarios
 from .config import TrainConfig, flag
 

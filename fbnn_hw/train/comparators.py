@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import bits
+from ..base import bits
 from ..nn import head, losses
 from ..nn.network import FBNN
 from . import latent_learners, start

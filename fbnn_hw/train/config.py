@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, fields
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 MOST = 1_000_000
 

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ..base.errors import InputError, UsageError, show, whole
 from ..data.datasets import Images
-from ..errors import InputError, UsageError, show, whole
 from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
 from .cil_config import CilConfig

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import bits
+from ..base import bits
 from ..ir import ops as op
 from ..ir.network import LATENT, Topology
 from ..nn import head, losses

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import plugins
-from ..errors import UsageError
+from ..base import plugins
+from ..base.errors import UsageError
 from .config import TrainConfig
 
 BUILT_IN = {

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..base.errors import UsageError
 
 MEGABIT = 10 ** 6
 

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from ..base.errors import InputError, UsageError, whole
 from ..data.augment import augment, warp
-from ..errors import InputError, UsageError, whole
 from ..nn import checkpoint
 from ..nn.norm import Norm
 from .config import TrainConfig

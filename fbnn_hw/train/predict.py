@@ -4,10 +4,10 @@ import os
 
 import numpy as np
 
-from .. import bits
-from ..errors import InputError, UsageError, show
+from ..base import bits
+from ..base.errors import InputError, UsageError, show
+from ..base.progress import silent
 from ..ir.network import LATENT
-from ..progress import silent
 from ..reference.encode import checked
 
 BACKENDS = ("torch", "reference")

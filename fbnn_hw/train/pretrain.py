@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..base.errors import InputError, UsageError
 from ..data.augment import strong
 from ..data.datasets import Images
 from ..data.images import scale
-from ..errors import InputError, UsageError
 from ..ir.models import AIRBENCH, FLOATING, build
 from ..ir.network import LATENT
 from ..nn import floating, losses, staged, teachers

@@ -4,8 +4,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import InputError
+from ..base import files
+from ..base.errors import InputError
 from .metrics import are_scores, mean_and_deviation
 
 MOST_BYTES = 1 << 28

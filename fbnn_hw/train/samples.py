@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import files
+from ..base import files
+from ..base.errors import InputError
 from ..data.augment import augment, warp
-from ..errors import InputError
 from ..ir.network import LATENT, Topology
 from ..nn import encode, head
 from ..nn.network import export

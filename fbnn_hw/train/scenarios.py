@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .. import plugins
-from ..errors import UsageError, nearest, show, whole
+from ..base import plugins
+from ..base.errors import UsageError, nearest, show, whole
 
 SETTINGS = ("rpt", "fpt")
 ORDERS = ("listed", "random")

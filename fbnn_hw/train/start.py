@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .. import bits, files
-from ..errors import InputError
+from ..base import bits, files
+from ..base.errors import InputError
 from ..ir import checkpoint
 from ..ir.network import LATENT, Topology
 from ..ir.plain import plain_tree

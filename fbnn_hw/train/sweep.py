@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..errors import ToolError, UsageError
+from ..base import files
+from ..base.errors import ToolError, UsageError
 from .metrics import are_scores, mean_and_deviation
 
 POLL_S = 0.2

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from .. import files
-from ..errors import InputError
+from ..base import files
+from ..base.errors import InputError
 from ..ir.network import Topology
 from . import offline
 from .config import TrainConfig

@@ -29,8 +29,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 try:
-    from ..errors import ToolError
-    from ..files import cache_folder
+    from ..base.errors import ToolError
+    from ..base.files import cache_folder
 except ImportError:  # copied beside a generated design, where the package need not be
 
     class ToolError(Exception):

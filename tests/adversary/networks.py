@@ -3,7 +3,7 @@ order, images of 2 or 512 pixels, hundreds of layers.  They are sound, so `gener
 
 import numpy as np
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint

@@ -182,8 +182,8 @@ def _child(argv, folder, path, out, err):
 
 def _call(argv):
     """The exit code of a verb, or of a function, whose FbnnError is told as a verb tells it."""
+    from fbnn_hw.base.errors import FbnnError
     from fbnn_hw.cli import main
-    from fbnn_hw.errors import FbnnError
 
     if ":" not in argv[0]:
         return main(argv)

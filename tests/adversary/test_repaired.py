@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
-from fbnn_hw.errors import InputError
 from fbnn_hw.host.client import Client
 from tests.adversary import link, moments, states
 

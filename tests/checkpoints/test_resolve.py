@@ -3,7 +3,7 @@
 import pytest
 
 from fbnn_hw import checkpoints
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw import files
+from fbnn_hw.base import files
+from fbnn_hw.base.errors import ToolError
 from fbnn_hw.cli import doctor
-from fbnn_hw.errors import ToolError
 from fbnn_hw.fpga import programmer, seeds, toolchain
 from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.ir import ops as op

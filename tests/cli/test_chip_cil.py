@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.data.datasets import Images
-from fbnn_hw.errors import InputError
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference.learning import Head, LearnConfig

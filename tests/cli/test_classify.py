@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fbnn_hw import bits
+from fbnn_hw.base import bits
 from fbnn_hw.data import datasets
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import fbnn_hw.cli as command
+from fbnn_hw.base.errors import FitError, MismatchError, ToolError
 from fbnn_hw.cli import _common, _pages
 from fbnn_hw.design import newest
-from fbnn_hw.errors import FitError, MismatchError, ToolError
 
 VERBS = command.verbs()
 DOCS = Path(__file__).parents[2] / "docs"

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fbnn_hw import Board, files
+from fbnn_hw import Board
+from fbnn_hw.base import files
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.data import datasets
 from fbnn_hw.design import Design
 from fbnn_hw.emit import output, virtual
-from fbnn_hw.errors import InputError
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.taught import HEAD, Taught

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from fbnn_hw import protocol, selftest
+from fbnn_hw.base.errors import InputError
+from fbnn_hw.base.progress import silent
 from fbnn_hw.board import Board
 from fbnn_hw.cli import _board
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data.datasets import test_images as shipped_images
-from fbnn_hw.errors import InputError
 from fbnn_hw.host.taught import Taught
-from fbnn_hw.progress import silent
 from fbnn_hw.reference import inference
 from fbnn_hw.targets import TARGETS
 from tests import strategies

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fbnn_hw import files
+from fbnn_hw.base import files
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.cli import sweep
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.train.sweep import finished, grid, resumed
 
 BASE = ("--", *"cil --scenario tiny-2+2x2 --model 0.5mb --replay native --epochs 1 --threads 1 --images 10".split())

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw.base.errors import FitError
 from fbnn_hw.checkpoints import load
 from fbnn_hw.compile import area
 from fbnn_hw.compile.plan import configure, plan
-from fbnn_hw.errors import FitError
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.targets.test_targets import network

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import FitError
 from fbnn_hw.compile import graph, irregular
 from fbnn_hw.compile.config import byte_words
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import FitError
 from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import FitError, UsageError
 from fbnn_hw.compile import cycles
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.learn_plan import LearnPlan
 from fbnn_hw.compile.plan import _choose_exemplars
 from fbnn_hw.compile.plan import plan as plan_accelerator
 from fbnn_hw.emit import output
-from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.protocol import Space

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import FitError
 from fbnn_hw.compile import late
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.emit import output, weights
-from fbnn_hw.errors import FitError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import FitError, UsageError
 from fbnn_hw.compile import cycles, late, layout, schedule, timing
 from fbnn_hw.compile.config import AcceleratorConfig, residents_of
 from fbnn_hw.compile.lower import Irregular, lower
 from fbnn_hw.compile.lower import owner as owner_of
 from fbnn_hw.compile.plan import _check_words, _residents, plan
 from fbnn_hw.emit import output, weights
-from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw import bits, checkpoints
+from fbnn_hw import checkpoints
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import FitError
 from fbnn_hw.compile import area, starts
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import FitError
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.compile.test_machine import GENERIC, run, stream

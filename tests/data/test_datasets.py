@@ -16,9 +16,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw import files
+from fbnn_hw.base import files
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError, UsageError
 
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck".split()
 CIFAR100 = [f"fine{i}" for i in range(100)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.data import folder, images
-from fbnn_hw.errors import InputError
 
 
 def pictures(root, classes, count=2, size=20, seed=0):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.data.images import MAX_BYTES, MAX_JPEG_PIXELS, MAX_PIXELS, read
-from fbnn_hw.errors import InputError
 from tests.quick import quick
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
@@ -294,7 +294,7 @@ MEMORY = """
 import sys
 from PIL import Image
 from fbnn_hw.data.images import MAX_BYTES, MAX_PIXELS, read
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 def peak():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) // 1024
 before = peak()

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from fbnn_hw import cli
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.cli import _board
 from fbnn_hw.data import datasets, images
-from fbnn_hw.errors import InputError
 from fbnn_hw.ir.models import build
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.train import offline, predict

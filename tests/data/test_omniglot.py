@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.data import omniglot
-from fbnn_hw.errors import InputError
 from tests.data import bombs
 
 

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.data import pickles
-from fbnn_hw.errors import InputError
 
 DICT, MEMO = b"\x80\x02}", b"r"  # LONG_BINPUT
 MEMORY = """
 import resource, sys
 from fbnn_hw.data import pickles
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 try:
     pickles.loads(bytes.fromhex(sys.argv[1]), "a")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError, UsageError
 from tests.data import bombs
 
 NAMES = b"airplane\nbird\ncar\ncat\ndeer\ndog\nhorse\nmonkey\nship\ntruck\n"

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import MismatchError, UsageError
 from fbnn_hw.emit import activity, energy, netlist, virtual
 from fbnn_hw.emit.activity import Activity, Counts
-from fbnn_hw.errors import MismatchError, UsageError
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.power import BY_NAME, CONSTANTS, Bounds
 from tests import strategies

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import bits, design
+from fbnn_hw import design
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.emit import simulator
 from fbnn_hw.emit.integration import AXI_STREAM
-from fbnn_hw.errors import UsageError
 from fbnn_hw.protocol import Command, Space
 from fbnn_hw.reference import inference
 from tests import strategies

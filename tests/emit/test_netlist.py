@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import netlist, output, simulator
 from fbnn_hw.emit.bench import bench
-from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import toolchain
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.rtl import verilog

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
+from fbnn_hw.base.errors import MismatchError, ToolError
 from fbnn_hw.emit import netlist, simulator, virtual
-from fbnn_hw.errors import MismatchError, ToolError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.reference import inference

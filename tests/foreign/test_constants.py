@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.foreign import read
 
 from .test_qonnx import evaluated, model, refusal, same

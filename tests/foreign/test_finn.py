@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError
 from fbnn_hw.foreign import finn, read
 from fbnn_hw.reference import inference
 from tests import strategies

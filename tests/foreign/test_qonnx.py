@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.foreign import onnx_graph, read
 from fbnn_hw.reference import inference
 from tests.quick import quick

@@ -6,8 +6,8 @@ import pytest
 from amaranth import Const
 from amaranth.sim import Simulator
 
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import configure, plan
-from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.qspi_flash import VOLATILE_QE
 from fbnn_hw.rtl.sdram import CHIPS

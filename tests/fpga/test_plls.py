@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from amaranth import Const
 
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.sdram import CHIPS
 from fbnn_hw.rtl.verilog import to_verilog

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.errors import ToolError
+from fbnn_hw.base.errors import ToolError
 from fbnn_hw.fpga import routed, toolchain
 from tests.fpga.nextpnr import NAMES, delays, design
 from tests.quick import quick

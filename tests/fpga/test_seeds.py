@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fbnn_hw.errors import ToolError
+from fbnn_hw.base.errors import ToolError
 from fbnn_hw.fpga import seeds, toolchain
 from tests.fpga.nextpnr import reached
 

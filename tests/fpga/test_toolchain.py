@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from fbnn_hw.errors import ToolError
+from fbnn_hw.base.errors import ToolError
 from fbnn_hw.fpga import toolchain
 from fbnn_hw.targets import TARGETS
 from fbnn_hw.targets.boards import boards

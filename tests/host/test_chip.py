@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import InputError, show
 from fbnn_hw.compile.learn_plan import LearnPlan
-from fbnn_hw.errors import InputError, show
 from fbnn_hw.host.chip import ChipState, Space, marks_of
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from tests.reference.test_learning import resealed

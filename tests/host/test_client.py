@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from fbnn_hw import protocol
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.protocol import LATENT, LOGITS, REPLY, Fault, Identity, Opcode, Status, encode

@@ -7,10 +7,10 @@ import pytest
 
 from fbnn_hw import design as designs
 from fbnn_hw import protocol
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
 from fbnn_hw.emit import virtual
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir import ops as op

@@ -5,9 +5,9 @@ import pytest
 
 from fbnn_hw import design as designs
 from fbnn_hw import selftest
+from fbnn_hw.base.errors import FitError, InputError, UsageError
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
-from fbnn_hw.errors import FitError, InputError, UsageError
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.ir.ops import Flatten, Gap
 from fbnn_hw.reference import inference

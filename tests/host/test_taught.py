@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw.errors import InputError, show
+from fbnn_hw.base.errors import InputError, show
 from fbnn_hw.host import taught
 from fbnn_hw.host.taught import HEAD, Taught, named
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import serial
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.host import transport
 from fbnn_hw.host.transport import Port, Serial
 

@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import bits, protocol, selftest
 from fbnn_hw import design as designs
+from fbnn_hw import protocol, selftest
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import InputError, ToolError
 from fbnn_hw.board import Board
 from fbnn_hw.cli import main
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import output, virtual
-from fbnn_hw.errors import InputError, ToolError
 from fbnn_hw.host.client import Client
 from fbnn_hw.host.transport import Serial
 from fbnn_hw.ir.models import CIFAR10, vgg

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from fbnn_hw import checkpoints
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.ir import checkpoint, models
 from fbnn_hw.nn import checkpoint as writer
 from fbnn_hw.reference import inference

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.ir import file
 from tests import strategies
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.ir import models
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fbnn_hw import bits
-from fbnn_hw.errors import InputError, show
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import InputError, show
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Network, Topology
 from tests import strategies

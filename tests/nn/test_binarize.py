@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fbnn_hw import bits
-from fbnn_hw.errors import InputError
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.nn import binarize

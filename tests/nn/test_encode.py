@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fbnn_hw import nn as binary
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.ir.models import build
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import encode, inference

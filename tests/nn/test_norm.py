@@ -5,8 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fbnn_hw import bits
-from fbnn_hw.errors import InputError
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.ir.network import LATENT, Topology

@@ -11,7 +11,7 @@ from torch import nn
 
 import fbnn_hw
 from fbnn_hw import nn as binary
-from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.ir import checkpoint
 from fbnn_hw.nn import checkpoint as torch_checkpoint
 from fbnn_hw.reference import inference

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fbnn_hw import protocol
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.protocol import LATENT, LOGITS, REPLY, Decoder, Identity, Opcode, Result, Status, crc, encode
 
 CLASSIFY = Opcode.CLASSIFY

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import MAX_CHANNELS, Network, Topology
 from fbnn_hw.nn import network as nn_network

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import bits
-from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.base import bits
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.ir import file as ir_file
 from fbnn_hw.ir.models import build
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner, counters, gumbel_table, lfsr, snapshot

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from fbnn_hw.errors import FitError
+from fbnn_hw.base.errors import FitError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.targets import TARGETS

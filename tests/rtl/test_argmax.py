@@ -1,6 +1,6 @@
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.rtl.argmax import Argmax
 from sim import checks
 

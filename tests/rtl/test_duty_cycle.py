@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design, protocol
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.data import datasets
 from fbnn_hw.emit import output, virtual
-from fbnn_hw.errors import UsageError
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.rtl.duty_cycle import DutyCycle

@@ -4,7 +4,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.rtl.popcount import XnorPopcount
 from sim import checks
 

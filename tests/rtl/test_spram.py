@@ -1,6 +1,6 @@
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.rtl.spram import SinglePortMemory
 from sim import checks
 

@@ -1,6 +1,6 @@
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 from sim import checks
 from tests.quick import quick

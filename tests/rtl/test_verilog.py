@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from fbnn_hw.base.errors import ToolError
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import ToolError
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl import verilog
 from fbnn_hw.rtl.array import MacArray

@@ -5,7 +5,7 @@ import queue
 import numpy as np
 
 from fbnn_hw import protocol
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 from fbnn_hw.host.chip import ChipState
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.protocol import Fault, Opcode

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw import protocol
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 
 HERE = Path(__file__).parent
 VECTORS = HERE / "link_vectors.json"

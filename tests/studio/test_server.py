@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from fbnn_hw import cli
-from fbnn_hw.errors import InputError
+from fbnn_hw.base.errors import InputError
 
 pytest.importorskip("uvicorn", reason="pip install 'fbnn-hw[studio]'")
 client = pytest.importorskip("websockets.sync.client", reason="pip install 'fbnn-hw[studio]'")

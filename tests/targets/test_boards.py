@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.errors import UsageError
 from fbnn_hw.fpga import pads, plls, programmer
 from fbnn_hw.rtl.uart import divider
 from fbnn_hw.targets import TARGETS

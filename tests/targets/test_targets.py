@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fbnn_hw.base.errors import FitError, UsageError
 from fbnn_hw.compile.config import AcceleratorConfig
 from fbnn_hw.compile.plan import configure, plan
-from fbnn_hw.errors import FitError, UsageError
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import Network
 from fbnn_hw.reference.learning import Head, LearnConfig

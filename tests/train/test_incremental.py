@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.ir.network import Topology

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fbnn_hw.errors import InputError, UsageError
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.ir.checkpoint import read
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint, losses

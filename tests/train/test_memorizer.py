@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fbnn_hw.errors import UsageError
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.ir.ops import planes
 from fbnn_hw.train.memorizer import BitCode, LevelCode, Memorizer, shares
 

@@ -6,8 +6,8 @@ import signal
 import pytest
 import torch
 
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import record

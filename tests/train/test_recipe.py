@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint, losses
 from fbnn_hw.nn.network import FBNN, export

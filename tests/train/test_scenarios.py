@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.data.datasets import DATASETS
-from fbnn_hw.errors import UsageError
 from fbnn_hw.train import scenarios
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-from fbnn_hw import plugins
+from fbnn_hw.base import plugins
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.data import datasets
-from fbnn_hw.errors import InputError, UsageError
 from fbnn_hw.nn import head
 from fbnn_hw.train import comparators, learner, metrics, scenarios
 from fbnn_hw.train.cil_config import CilConfig

@@ -1,6 +1,6 @@
 """The replay buffer: slots of a latent and a label, filled in order, then always full, with equal shares of the classes."""
 
-from ... import bits
+from ...base import bits
 
 EMPTY = -1
 """Label of a slot that was never filled.  The hardware has none: it never reads such a slot."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import asdict, dataclass
 
-from ...errors import InputError, UsageError, show
+from ...base.errors import InputError, UsageError, show
 from ...ir.network import LATENT
 from .rules import RULES
 

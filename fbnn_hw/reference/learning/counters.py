@@ -7,7 +7,7 @@ one on the whole row.
 
 import numpy as np
 
-from ... import bits
+from ...base import bits
 
 
 def to_planes(counters, width):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ... import bits
-from ...errors import InputError, UsageError, show, whole
+from ...base import bits
+from ...base.errors import InputError, UsageError, show, whole
 from . import counters
 from .buffer import ReplayBuffer
 from .config import MEANS, PRESENTED_BITS, Head, LearnConfig

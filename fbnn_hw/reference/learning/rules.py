@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ... import bits
+from ...base import bits
 from . import counters
 
 TABLE_SIZE = 256

@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from ... import bits
-from ...errors import InputError
+from ...base import bits
+from ...base.errors import InputError
 from .config import PICKS, PRESENTED_BITS, Head, LearnConfig
 from .lfsr import REGISTERS
 from .rules import RULES

@@ -52,7 +52,7 @@ def blaming(text: str, what: str) -> Iterator[None]:
         module, colon, _ = text.partition(":")
         file = getattr(sys.modules.get(module), "__file__", None) if colon else None
         places = [place for place in traceback.extract_tb(error.__traceback__) if place.filename == file]
-        if not places or module.partition(".")[0] == __package__:
+        if not places or module.partition(".")[0] == __package__.partition(".")[0]:
             raise
         raise UsageError(f"{what}: {type(error).__name__} in {file}, line {places[-1].lineno}: {error}") from error
 
