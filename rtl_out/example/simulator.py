@@ -29,8 +29,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 try:
-    from ..errors import ToolError
-    from ..files import cache_folder
+    from ..base.errors import ToolError
+    from ..base.files import cache_folder
 except ImportError:  # copied beside a generated design, where the package need not be
 
     class ToolError(Exception):
@@ -231,7 +231,7 @@ def compile_model(command, build_dir, program, subject, level, options=()):
     _, root = verilator()
     flags = "-- " + " ".join(f"{name}={value}".replace(" ", r"\ ") for name, value in (MAKE_VARIABLES | {"OPT_FAST": level}).items())
     settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
-    command = [os.path.join(_named(Path(word).parent, build_dir), Path(word).name) if word.endswith(".cpp") else word for word in command]
+    command = [_word(word, build_dir) for word in command]
     log = build_dir / "build.log"
     with open(log, "w") as output:
 
@@ -256,12 +256,24 @@ def compile_model(command, build_dir, program, subject, level, options=()):
         _keep_runtime(build_dir, objects)
 
 
+def _word(word, build_dir):
+    """A word of Verilator's command, which runs in build_dir, with names that makefiles can have in place of an absolute path."""
+    option = "-I" if word.startswith("-I") else ""
+    path = Path(word.removeprefix(option))
+    if not path.is_absolute():
+        return word
+    return option + (_named(path, build_dir) if path.is_dir() else os.path.join(_named(path.parent, build_dir), path.name))
+
+
 def _named(folder, build_dir):
-    """A folder's path as makefiles can have it, which end a name at a space: of one with white space, a link in build_dir, where all run.
+    """A folder's path as makefiles can have it, which end a name at a space and know other signs: of any that has more than letters,
+    digits and a few signs, a link in build_dir, where all run.
 
     The link is hidden, or pytest would look for tests behind it.
     """
-    if sys.platform == "win32" or not re.search(r"\s", str(folder)):  # links need rights there, and ziglang compiles without a makefile
+    if folder == build_dir:
+        return "."
+    if sys.platform == "win32" or re.fullmatch(r"[\w./+,@~-]+", str(folder), re.ASCII):  # links need rights there
         return str(folder)
     link = build_dir / f".{_hash([str(folder)])[:8]}"
     if not link.is_symlink():
@@ -355,7 +367,7 @@ def check_library():
 def _hash(parts):
     digest = sha256()
     for part in parts:
-        digest.update(part.encode() + b"\0")
+        digest.update(os.fsencode(part) + b"\0")
     return digest.hexdigest()
 
 
