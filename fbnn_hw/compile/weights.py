@@ -18,7 +18,7 @@ from .graph import Group, Sum
 
 def accumulator_bits(arrangement: Arrangement, network: Network) -> int:
     """Bits of a signed accumulator that holds every sum of every layer.  Raises FitError."""
-    most, classifier = 1, arrangement.graph.classifier  # whose sums have no padding lanes
+    most, classifier = 1, arrangement.graph.classifier  # whose sums a learner makes, without tiles
     for each in [*arrangement.tiles, *([classifier] if classifier else [])]:
         looped = not arrangement.lists or each is classifier
         thresholds = network.threshold(each.op.name) if looped else np.array([_largest_threshold(each, network) + 1])
@@ -156,7 +156,7 @@ def _alike(arrangement, reads, tiles: list[Tile], groups, start_reads):
     _, lanes, outputs = arrangement.shape
     firsts = np.concatenate([[0], np.cumsum(reads.times)])
     within = np.arange(reads.count) - firsts[:-1].repeat(reads.times)
-    words = np.zeros((len(tiles) * outputs, reads.count, lanes), np.uint8)
+    words = np.zeros((len(tiles) * outputs, reads.count * lanes), np.uint8)
     padding, scale = arrangement.padding(tiles[0]), 1 + reads.doubled
     powers = reads.places.power.repeat(reads.times)
     empty = arrangement.empty(reads).repeat(reads.times, 0)
@@ -167,7 +167,6 @@ def _alike(arrangement, reads, tiles: list[Tile], groups, start_reads):
     members: dict[Group, list] = {}
     for number, tile in enumerate(tiles):
         first = number * outputs
-        words[first:first + tile.outputs] = (within % 2)[:, None]
         for group, chosen in tile.parts:
             members.setdefault(group, []).append((np.arange(first, first + len(chosen)), chosen))
             first += len(chosen)
@@ -175,20 +174,22 @@ def _alike(arrangement, reads, tiles: list[Tile], groups, start_reads):
         at, chosen = (np.concatenate(part) for part in zip(*parts))
         values, thresholds, codes, lane = groups[group]
         place = reads.index(codes)
-        rows = firsts[place] + _occurrence(place * lanes + lane) * scale
+        row = firsts[place] + _occurrence(place * lanes + lane) * scale
+        source = (len(place) + within % 2).repeat(lanes)  # of each lane its weight; behind the weights stand a 0 and a 1
         for again in range(scale):
-            words[at[:, None], rows + again, lane] = values[chosen]
+            source[(row + again) * lanes + lane] = np.arange(len(place))
+        words[at] = np.hstack([values[chosen], np.tile(np.array([0, 1], np.uint8), (len(at), 1))]).take(source, 1)
         want = (total - scale * _reached(thresholds[chosen], group.fan_in, reads.doubled)) // 2 - below
         matches, begin[at] = _matches(padding, want, not arrangement.lists)
-        for (row, lane), number in zip(empty_lanes, matches):
-            words[at[:, None], row, lane] = np.arange(len(row)) >= number[:, None]
+        for where, number in zip(empty_lanes, matches):
+            words[at[:, None], where] = np.arange(len(where)) >= number[:, None]
     return words.reshape(len(tiles), outputs, reads.count, lanes).transpose(0, 2, 1, 3), begin.reshape(len(tiles), outputs)
 
 
 def _in_taps(lanes, taps):
-    """(reads, lanes) where bool (reads, lanes) is true, in the order of a tap's reads, then lanes, then taps."""
+    """Where bool (reads, lanes) is true, as numbers of all lanes, in the order of a tap's reads, then lanes, then taps."""
     read, lane, tap = np.nonzero(lanes.reshape(taps, -1, lanes.shape[1]).transpose(1, 2, 0))
-    return tap * (len(lanes) // taps) + read, lane
+    return (tap * (len(lanes) // taps) + read) * lanes.shape[1] + lane
 
 
 def _spread_words(network, arrangement, each, tiles, start_reads):

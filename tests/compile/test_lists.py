@@ -7,6 +7,7 @@ import pytest
 
 from fbnn_hw.base.errors import FitError
 from fbnn_hw.compile import graph, lists, weights
+from fbnn_hw.compile.arrangement import Places
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.ir import models
 from fbnn_hw.ir import ops as op
@@ -42,6 +43,17 @@ def test_the_example_of_the_page():
     own = network.weights["c"].reshape(16, 4, 2)[0].T  # those of a0 to a3, those of b0 to b3
     for read, word in enumerate(words):
         assert (word[:4] == own[read // 2]).all() and (word[4:] == read % 2).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_code_of_a_place_has_all_of_it_and_the_order_of_a_list(seed):
+    rng = np.random.default_rng(seed)
+    places = Places(*(rng.integers(low, high, 500) for low, high in ((0, 2), (0, 3), (-600, 600), (-2, 3), (0, 8))))
+    codes = places.codes()
+    assert all(np.array_equal(part, again) for part, again in zip(places, Places.of(codes)))
+    order = np.argsort(codes, kind="stable").tolist()
+    rows = list(zip(-places.power, places.tensor, places.down, places.right, places.word))
+    assert order == sorted(range(500), key=rows.__getitem__)
 
 
 def test_a_stride_over_a_flattened_map():
