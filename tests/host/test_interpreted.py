@@ -1,6 +1,7 @@
 """The board without gates (board/interpreted.py): against the reference in each family, and against the gates at its line."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -159,8 +160,14 @@ def test_it_is_no_board_to_test(tmp_path, capsys):
     assert not list(tmp_path.glob("found*"))
 
 
-def test_a_folder_whose_program_cannot_be_carried_out(tmp_path):
+def test_a_folder_whose_program_cannot_be_carried_out(tmp_path, monkeypatch):
     design = designs.generate(SMALL, "generic", out=tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(UsageError, match="logits of 17 bits"):
+        patch.setattr(design, "config", replace(design.config, logit_bits=17))
+        InterpretedBoard(design)
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="files that contradict each other"):
+        patch.setattr(design, "estimate", {})
+        InterpretedBoard(design)
     (design.folder / "weights.hex").write_text("0" * 8 + "\n")
     with pytest.raises(InputError, match="the program: .*, expected one that the engine can carry out; generate the folder again"):
         InterpretedBoard(design)
