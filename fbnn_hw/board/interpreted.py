@@ -6,12 +6,14 @@ It needs no compiler, answers every request as `rtl.host_link.HostLink` does, an
 import queue
 import threading
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
+from ..base.errors import InputError, UsageError
 from ..design import Design
 from ..link.chip import ChipState, Impossible
 from ..machine import protocol
@@ -24,6 +26,8 @@ from ..reference.learning.snapshot import State
 
 PAUSE_S = 0.05
 """Seconds of silence that end a message, or the wait after a fault; 2^21 clocks of a board take as long."""
+CYCLES = 0xFFFFFF
+"""What the counter of cycles holds."""
 NOTE = "the interpreted board runs the program of the folder and the reference learner; it shows nothing of the gates"
 
 
@@ -37,7 +41,8 @@ class InterpretedBoard:
     It works in a thread of its own, so an interrupt of the program that talks to it leaves no request half done.  As `HostLink`, it hears
     nothing while it works.  Attributes `machine`, `learner`: what it consists of; `learner` is None where the design does not learn.
 
-    Raises InputError, here or where the host reads, for a folder whose program cannot be carried out.
+    Raises InputError, here or where the host reads, for a folder whose program cannot be carried out, UsageError for logits or images that
+    the protocol has no room for.
     """
 
     path = "the interpreted board"
@@ -47,6 +52,15 @@ class InterpretedBoard:
         self._inbox: queue.Queue[bytes | None] = queue.Queue()
         self._answers: queue.Queue[bytes] = queue.Queue()
         self._failed: BaseException | None = None
+        if design.config.score_bits > protocol.LOGIT_BITS or design.config.image_bytes > protocol.LONGEST_PAYLOAD:
+            raise UsageError(f"{design.folder}: logits of {design.config.score_bits} bits and images of {design.config.image_bytes} bytes, "
+                             f"expected at most {protocol.LOGIT_BITS} and {protocol.LONGEST_PAYLOAD}, which a board can have")
+        self.power()
+        try:
+            self._classified(0, bytes(design.config.image_bytes))
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
+            raise InputError(f"{design.folder}: files that contradict each other, expected what `fbnn-hw generate` wrote; generate the "
+                             "folder again") from None
         self.power()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -227,7 +241,7 @@ class InterpretedBoard:
             self._sample = words[self.design.layout["latent_bits"]][None]
             logits = self.memory.scores(self._sample)
         estimate = self.design.estimate
-        self._cycles = estimate["cycles" if self._frames else "first_cycles"] - estimate["load_cycles"]
+        self._cycles = estimate["cycles" if self._frames else "first_cycles"] - estimate["load_cycles"] & CYCLES
         self._frames += 1
         return (np.array(logits).astype("<i2").tobytes() * bool(flags & protocol.LOGITS)
                 + np.packbits(words, bitorder="little").tobytes() * bool(flags & protocol.LATENT)
@@ -264,8 +278,7 @@ class _Memory:
         self.plan, self.twin, self.learner = plan, twin, learner
         self.words: dict[tuple[int, int], int] = {}
         self.registers = {int(Space.NOISE) + n: deque([0] * taps.width) for n, taps in enumerate(REGISTERS.values())}
-        self.chip = ChipState(plan, twin, lambda space, address, count: [self._word(space, address + n) for n in range(count)],
-                              lambda space, address, words: [self._word(space, address + n, word) for n, word in enumerate(words)])
+        self.chip = ChipState(plan, twin, lambda space, first, count: [self._word(space, first + n) for n in range(count)], self._write)
         self.shown = self.poked = False
         """Whether the words are those of the learner's state; whether a host has written some since."""
 
@@ -279,6 +292,10 @@ class _Memory:
         if word is not None:
             self.words[space, address] = int(word)
         return self.words.get((space, address), 0)
+
+    def _write(self, space: int, first: int, words: Sequence[int]) -> None:
+        for n, word in enumerate(words):
+            self._word(space, first + n, word)
 
     def peek(self, space: int, address: int, count: int) -> list[int]:
         """The reply to PEEK."""

@@ -9,6 +9,7 @@ from typing import Any
 from ..base import files
 from ..base.errors import UsageError
 from ..checkpoints import resolve
+from ..train import sweep
 from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN, has_network, is_learner
 from ..train.scenarios import SCENARIOS, SETTINGS
@@ -76,6 +77,8 @@ def paths(args: Args) -> tuple[Path, Path]:
         _common.named("--save", args.save, ".pt")
     if args.save and is_learner(args.strategy) and not has_network(args.strategy):
         raise UsageError(f"--save: --strategy {args.strategy} has no binary network to write, expected none")
+    if sweep.finished(out) and not (args.resume or args.restart):
+        raise UsageError(f"--out {out}: there is a result of an earlier run; --restart replaces it, another name keeps it")
     return out, state_beside(args, out, *([Path(args.save)] if args.save else []))
 
 

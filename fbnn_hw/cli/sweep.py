@@ -1,6 +1,7 @@
 """`fbnn-hw sweep`: one command line over a grid of flags and seeds, as parallel processes or cluster jobs."""
 
 import argparse
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
@@ -62,7 +63,8 @@ def run(args: Args, out: Output) -> int | None:
         raise UsageError("--dry-run, --table and --submit: expected one of them")
     verify_submit(args)
     over = checked(verb, fixed, args.over)
-    runs = [(name, values, [verb, *fixed, *words(verb, values), "--out", sweep.path_in(args.folder, f"{name}{VERBS[verb]}")])
+    runs = [(name, values, [*taken([verb, *fixed, *words(verb, values)], values), "--out",
+                            sweep.path_in(args.folder, f"{name}{VERBS[verb]}")])
             for name, values in sweep.grid(over)]
     _common.once("--over", [name for name, _, _ in runs])
     todo = []
@@ -179,6 +181,27 @@ def words(verb: str, values: dict[str, str]) -> Iterator[str]:
         else:
             yield f"--{flag}={value}" if value.startswith("-") else f"--{flag}"
             yield from [] if value.startswith("-") else [value]
+
+
+def taken(argv: list[str], values: dict[str, str]) -> list[str]:
+    """The command line of a run, without flags that its strategy has no use for where strategies are swept."""
+    from . import cil
+
+    while "strategy" in values:
+        try:
+            cil.config(parse(argv))
+        except UsageError as error:
+            flag = re.match(r"(--[\w-]+)[^:]*: ", str(error))
+            if not flag or f"--strategy {values['strategy']}" not in str(error) or flag[1] in ("--strategy", "--replay", "--setting"):
+                break  # the run itself is refused
+            at = next((at for at, word in enumerate(argv) if word.split("=")[0] == flag[1]), None)
+            if at is None:
+                break
+            takes_value = _action(argv[0], flag[1].removeprefix("--")).nargs != 0 and "=" not in argv[at]
+            argv = argv[:at] + argv[at + 1 + takes_value:]
+        else:
+            break
+    return argv
 
 
 def parse(argv: list[str]) -> Args:

@@ -206,6 +206,7 @@ def test_a_run_with_a_teacher(extractor, answer, refused, tmp_path):
     digest = hashlib.sha256((tmp_path / "t0.state").read_bytes()).hexdigest()
     assert result["config"]["teacher"] == result["teacher"]["sha256"] == digest and result["ledger"]["bits_per_sample"] == 1024 + 4 * 16
     assert result["config"]["recipe"]["distil"] == 0.9 and result["config"]["recipe"]["ema"] == 0.5
+    run = (*run, "--restart")
     assert refused(*run, "--distil", "0.9")[1] == "fbnn-hw cil: --distil: there is no teacher, expected --teacher with it"
     assert refused(*run, "--statistics", "3")[1] == "fbnn-hw cil: --statistics: there is no batch norm, expected --norm bn with it"
     os.mkfifo(tmp_path / "pipe")  # which would be waited for
@@ -270,3 +271,16 @@ def test_an_error_in_a_strategy_of_one_s_own_is_told_with_its_line(cli, extracto
         f"fbnn-hw cil: --strategy fbnn_failing:Fails: AttributeError in {tmp_path / 'fbnn_failing.py'}, line 9: 'numpy.ndarray' object has "
         "no attribute 'nothing'")
     assert not (tmp_path / "a.json").exists()
+
+
+def test_a_result_is_not_replaced_without_a_word(cli, refused, tmp_path, monkeypatch):
+    """Without --out too, where the name is that of every such run."""
+    monkeypatch.chdir(tmp_path)
+    run = ("cil", "--scenario", "tiny-2+2x2", "--model", "0.5mb", "--replay", "native", "--strategy", "naive", "--epochs", "1",
+           "--threads", "1")
+    assert cli(*run)[0] == 0
+    before = (tmp_path / "cil.json").read_bytes()
+    assert refused(*run) == (2, "fbnn-hw cil: --out cil.json: there is a result of an earlier run; --restart replaces it, another name "
+                                "keeps it")
+    assert (tmp_path / "cil.json").read_bytes() == before
+    assert cli(*run, "--restart", "--seed", "1")[0] == 0 and (tmp_path / "cil.json").read_bytes() != before

@@ -201,3 +201,17 @@ def test_an_interrupt_says_that_the_runs_are_kept(cli, tmp_path, monkeypatch):
     code, _, err = cli("sweep", tmp_path, "--over", "seed", "0", "--", "train", "--model", "0.5mb", "--data", "tiny")
     assert (code, err) == (130, "fbnn-hw sweep: interrupted; "
                            "results and states of the runs are kept; the same command goes on from there\n")
+
+
+def test_each_strategy_takes_what_it_has(cli, tmp_path):
+    """Flags without a use for a strategy are left out of its command line; what is wrong otherwise is refused."""
+    flags = ("--scenario", "tiny-2+2x2", "--init", tmp_path / "fe.pt", "--balanced", "--loss", "focal", "--buffer-mb", "0.05",
+             "--epochs", "1")
+    code, out, err = cli("sweep", tmp_path, "--over", "strategy", "naive", "slda", "replay", "cumulative", "--dry-run", "--", "cil", *flags)
+    assert code == 0, err
+    words = [line.split() for line in out.splitlines()]
+    kept = [{"--balanced", "--loss", "--buffer-mb"} & set(line) for line in words]
+    assert kept == [{"--loss"}, set(), {"--balanced", "--loss", "--buffer-mb"}, {"--balanced", "--loss"}]
+    assert all("--epochs" in line for line in words)
+    code, _, err = cli("sweep", tmp_path, "--over", "strategy", "naive", "slda", "--", "cil", *flags, "--lr", "-1")
+    assert code == 2 and "--lr" in err

@@ -1,16 +1,20 @@
 """The board without gates (board/interpreted.py): against the reference in each family, and against the gates at its line."""
 
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints
+from fbnn_hw import checkpoints, cli
 from fbnn_hw import design as designs
+from fbnn_hw.base import bits
 from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.board import Board, selftest
-from fbnn_hw.board.interpreted import InterpretedBoard
-from fbnn_hw.cli import main
+from fbnn_hw.board.interpreted import NOTE, InterpretedBoard
+from fbnn_hw.board.taught import Taught
+from fbnn_hw.cli import main, studio
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.transport import Serial
 from fbnn_hw.machine import protocol
@@ -18,7 +22,7 @@ from fbnn_hw.machine.protocol import ERROR, LOGITS, REPLY, Opcode, Space
 from fbnn_hw.machine.protocol import LATENT as WITH_LATENT
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate import virtual
-from tests import strategies, virtual_boards
+from tests import schemas, strategies, virtual_boards
 from tests.quick import quick
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
@@ -157,11 +161,46 @@ def test_it_is_no_board_to_test(tmp_path, capsys):
     assert not list(tmp_path.glob("found*"))
 
 
-def test_a_folder_whose_program_cannot_be_carried_out(tmp_path):
+def test_a_folder_whose_program_cannot_be_carried_out(tmp_path, monkeypatch):
     design = designs.generate(SMALL, "generic", out=tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(UsageError, match="logits of 17 bits"):
+        patch.setattr(design, "config", replace(design.config, logit_bits=17))
+        InterpretedBoard(design)
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="files that contradict each other"):
+        patch.setattr(design, "estimate", {})
+        InterpretedBoard(design)
     (design.folder / "weights.hex").write_text("0" * 8 + "\n")
     with pytest.raises(InputError, match="the program: .*, expected one that the engine can carry out; generate the folder again"):
         InterpretedBoard(design)
     (design.folder / "weights.hex").unlink()
     with pytest.raises(InputError, match="expected what `fbnn-hw generate` wrote; generate the folder again"):
         InterpretedBoard(design)
+
+
+def test_the_commands(tmp_path, capsys):
+    """Answers of `classify` and the line of `studio`, which say what they are; the state that a virtual board would begin with."""
+    design = designs.generate(SMALL, "ice40", out=tmp_path, outputs=4, **LEARNERS["replay"])
+    images = strategies.images(3, 2, 8)
+    np.save(tmp_path / "x.npy", images)
+    at = "--board", "interpreted", "--design", str(design.folder)
+    assert main(["learn", "--label", "cat", str(tmp_path / "x.npy"), "--review", "none", *at]) == 0
+    taught = Taught.read(design.folder / "learned-virtual.snapshot")
+    learner = design.learner()
+    learner.restore(taught.snapshot)
+    capsys.readouterr()
+    assert main(["classify", str(tmp_path / "x.npy"), "--json", "--latent", *at]) == 0
+    out, err = capsys.readouterr()
+    answer, latents = schemas.check("classify", out), inference.layers(SMALL, images)[LATENT].reshape(len(images), -1)
+    assert answer["classes"] == list(taught.names) == [*design.classes, "cat"] and answer["port"] == "the interpreted board"
+    assert [image["logits"] for image in answer["images"]] == learner.logits(latents).tolist()
+    assert [image["latent"] for image in answer["images"]] == [bits.pack(latent).tobytes().hex() for latent in latents]
+    assert err == f"fbnn-hw classify: {NOTE}\n"
+    notes, args = [], cli.parser("studio").parse_args(["--board", "interpreted"])
+    with studio._line(args, design, SimpleNamespace(note=notes.append)) as (opened, name, patience):
+        for _ in range(2):
+            with opened() as line:
+                line.write(protocol.encode(Opcode.IDENTIFY), 1)
+                assert protocol.Decoder().feed(line.read(WAIT_S))[0][0] == Opcode.IDENTIFY | REPLY
+    assert (name, patience, notes) == ("the interpreted board", 1, [NOTE])
+    assert main(["learn", "--freeze", "--baud", "9600", *at]) == 2
+    assert capsys.readouterr().err == "fbnn-hw learn: --baud: has no meaning on the interpreted board\n"
