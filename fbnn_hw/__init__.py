@@ -33,7 +33,7 @@ _HOMES = {"Board": "board", "Design": "design", "export": "nn.trace", "generate"
 
 def __getattr__(name):
     if name in _PARTS:
-        return importlib.import_module(f"{__name__}.{_PARTS[name]}")
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -19,7 +19,7 @@ from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
-from fbnn_hw.targets import boards
+from fbnn_hw.targets import boards, synthesis
 from tests import strategies
 from tests.fpga.nextpnr import install, reached
 
@@ -89,7 +89,7 @@ def tools(monkeypatch):
             nextpnr_mhz = calls["nextpnr"] or mhz
             return toolchain.Result(clock_mhz, mhz, {"ICESTORM_LC": 4000}, {"ICESTORM_LC": 5280}, steps, nextpnr_mhz=nextpnr_mhz)
 
-    def synthesise(script, folder, tools, on_line=None):
+    def synthesise(script, folder, on_line=None, native=False):
         on_line("words")
         return {"SB_LUT4": 3900}
 
@@ -97,7 +97,7 @@ def tools(monkeypatch):
     monkeypatch.setattr(toolchain, "find", lambda target, native=False: toolchain.Tools(native, {"pyosys": "0.70"}))
     monkeypatch.setattr(toolchain.Tools, "nextpnr", lambda self, flow: "nextpnr")
     monkeypatch.setattr(toolchain, "verify_pins", lambda *arguments: None)
-    monkeypatch.setattr(toolchain, "synthesise", synthesise)
+    monkeypatch.setattr(synthesis, "synthesise", synthesise)
     monkeypatch.setattr(seeds, "Job", Job)
     monkeypatch.setattr(toolchain, "icetime", lambda target, package, asc: asc.exists() and calls["icetime"])
     monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools: (
@@ -339,7 +339,7 @@ def test_what_nextpnr_does_not_know_comes_before_the_synthesis(design, cli, monk
     def synthesise(*arguments):
         raise ToolError("synthesis: begun")
 
-    monkeypatch.setattr(toolchain, "synthesise", synthesise)
+    monkeypatch.setattr(synthesis, "synthesise", synthesise)
     one = boards.board("icebreaker")
     changes = {name: one.pins | value if name == "pins" else value for name, value in changes.items()}
     monkeypatch.setitem(boards.boards(), "icebreaker", replace(one, **changes))
