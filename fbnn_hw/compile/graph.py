@@ -385,7 +385,7 @@ class _Builder:
             if other.view.parts != view.parts:
                 self._needs_lists(f"{op.name}: is a second map to be pooled globally")
             if other.op.kind == op.kind:
-                self._needs_lists(f"{op.name}: pools {view.parts[0]} a second time")
+                self._needs_lists(f"{op.name}: pools {op.inputs[0]} a second time")
         offsets = np.indices(view.shape[1:]).reshape(2, -1).T
         self._store(op.kind, [op], self.shapes[op.name], view, count=view.shape[0], offsets=offsets, spread=True, ones=op.kind == "gap")
 

@@ -63,6 +63,8 @@ LISTED = {
              "conv: feeds pool and another layer"),
     "second map": (network(*POOLED, op.Gap("b", ("input",)), op.Concat("join", ("a", "b"))), GENERIC,
                    "b: is a second map to be pooled globally"),
+    "a slice twice": (network(CONV, op.Slice("half", ("conv",), 0, 8), op.Gap("a", ("half",)), op.Gap("b", ("half",)),
+                              op.Concat("join", ("a", "b"))), GENERIC, "half: slice"),
     "second time": (network(*POOLED, op.Gap("b", ("conv",)), op.Concat("join", ("a", "b"))), GENERIC,
                     "b: pools conv a second time"),
     "duplicated map": (pooled(CONV, op.Duplicate("twice", ("conv",))), GENERIC,
