@@ -70,7 +70,7 @@ def test_an_interrupt_loses_nothing_a_board_learned(step, folders, tmp_path, cli
     assert (folder / "build-icebreaker" / "build.json").read_text() == "{}"
 
 
-@pytest.mark.parametrize("step", ["shutil.rmtree", "fbnn_hw.design.Design", "fbnn_hw.cli.generate._learner"])
+@pytest.mark.parametrize("step", ["shutil.rmtree", "fbnn_hw.design.output.Design", "fbnn_hw.cli.generate._learner"])
 def test_an_interrupt_when_the_folder_is_there_says_so(step, tmp_path, cli, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

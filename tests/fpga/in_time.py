@@ -7,8 +7,8 @@ import re
 import subprocess
 from dataclasses import replace
 
+from fbnn_hw.base import bits
 from fbnn_hw.compile.plan import plan
-from fbnn_hw.design import weights
 from fbnn_hw.ir.models import CIFAR10, vgg
 from fbnn_hw.machine import protocol
 from fbnn_hw.rtl.board_top import weight_bytes
@@ -86,7 +86,7 @@ def run(folder, board, top, image, models, half_ps, limit):
 
     board, top: Verilog.  models: names of Verilog files of `emit/board`.  half_ps: half a simulated period.  limit: simulated cycles.
     """
-    files = {"board.v": board, "top.v": top, "flash.hex": weights.bytes_hex(image), "script": ""}
+    files = {"board.v": board, "top.v": top, "flash.hex": bits.bytes_hex(image), "script": ""}
     for name, text in files.items():
         (folder / name).write_text(text)
     sources = [folder / "board.v", folder / "top.v", *(virtual.BOARD / name for name in models)]

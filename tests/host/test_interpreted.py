@@ -1,7 +1,9 @@
 """The board without gates (board/interpreted.py): against the reference in each family, and against the gates at its line."""
 
+import shutil
 import time
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,7 @@ from fbnn_hw.board import Board, selftest
 from fbnn_hw.board.interpreted import NOTE, InterpretedBoard
 from fbnn_hw.board.taught import Taught
 from fbnn_hw.cli import main, studio
+from fbnn_hw.design import Design
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.transport import Serial
 from fbnn_hw.machine import protocol
@@ -35,12 +38,28 @@ LEARNERS = {
     "means": {"learn": "means", "max_classes": 4}, "levels": {"learn": True, "max_classes": 4, "exemplars": 6, "input": "levels"}}
 
 
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """The folder of a family, or of a design that does not learn, and a target; each is generated once."""
+    @cache
+    def folder(family, target):
+        lanes, options = {"ice40": 16, "generic": 32}[target], LEARNERS.get(family, {})
+        return designs.generate(SMALL, target, out=tmp_path_factory.mktemp("boards"), lanes=lanes, outputs=4, **options).folder
+    return folder
+
+
+@pytest.fixture
+def made(generated, tmp_path):
+    """A `Design` of a family and a target, in a folder of the test's own."""
+    return lambda family, target: Design(shutil.copytree(generated(family, target), tmp_path / "design"))
+
+
 @pytest.mark.parametrize("family, target", quick(
     [(family, target) for family in LEARNERS for target in ("ice40", "generic")],
     ("replay", "ice40"), ("prototypes", "generic"), ("means", "ice40"), ("levels", "generic")))
-def test_a_lesson_is_that_of_the_reference(family, target, tmp_path):
+def test_a_lesson_is_that_of_the_reference(family, target, made):
     """Streamed weights, and all on the chip; a state that is kept, shown, restored; the next board begins with it."""
-    design = designs.generate(SMALL, target, out=tmp_path, lanes={"ice40": 16, "generic": 32}[target], outputs=4, **LEARNERS[family])
+    design = made(family, target)
     images, learner = strategies.images(3, 6, 8), design.learner()
     latents = inference.layers(SMALL, images)[LATENT].reshape(len(images), -1)
     notes = []
@@ -121,12 +140,12 @@ def requests(rng, identity, count):
     return found
 
 
-def test_it_answers_as_the_gates_do(tmp_path, monkeypatch):
+def test_it_answers_as_the_gates_do(made, monkeypatch):
     """Byte for byte, but for the cycles: requests, repeated ones, faults, in an order drawn by a seed."""
     seed = time.time_ns() % 10 ** 9
     print("seed", seed)
     rng = np.random.default_rng(seed)
-    design = designs.generate(SMALL, "ice40", out=tmp_path, outputs=4, **LEARNERS["replay"])
+    design = made("replay", "ice40")
     virtual_boards.impatient(monkeypatch)
 
     def asked(line, message):
@@ -152,8 +171,8 @@ def test_it_answers_as_the_gates_do(tmp_path, monkeypatch):
     assert {(Opcode.CLASSIFY | LOGITS | WITH_LATENT | REPLY,), (Opcode.LEARN | REPLY,), (ERROR, b"\1"), (ERROR, b"\4")} <= told
 
 
-def test_it_is_no_board_to_test(tmp_path, capsys):
-    design = designs.generate(SMALL, "generic", out=tmp_path)
+def test_it_is_no_board_to_test(made, tmp_path, capsys):
+    design = made("plain", "generic")
     assert main(["selftest", "--board", "interpreted", "--design", str(design.folder), "--out", str(tmp_path / "found")]) == 2
     assert capsys.readouterr().err == (f"fbnn-hw selftest: --board interpreted: {selftest.NO_GATES}\n")
     with Board.interpreted(design) as board, pytest.raises(UsageError, match="has no gates to test"):
@@ -161,8 +180,8 @@ def test_it_is_no_board_to_test(tmp_path, capsys):
     assert not list(tmp_path.glob("found*"))
 
 
-def test_a_folder_whose_program_cannot_be_carried_out(tmp_path, monkeypatch):
-    design = designs.generate(SMALL, "generic", out=tmp_path)
+def test_a_folder_whose_program_cannot_be_carried_out(made, monkeypatch):
+    design = made("plain", "generic")
     with monkeypatch.context() as patch, pytest.raises(UsageError, match="logits of 17 bits"):
         patch.setattr(design, "config", replace(design.config, logit_bits=17))
         InterpretedBoard(design)
@@ -177,9 +196,9 @@ def test_a_folder_whose_program_cannot_be_carried_out(tmp_path, monkeypatch):
         InterpretedBoard(design)
 
 
-def test_the_commands(tmp_path, capsys):
+def test_the_commands(made, tmp_path, capsys):
     """Answers of `classify` and the line of `studio`, which say what they are; the state that a virtual board would begin with."""
-    design = designs.generate(SMALL, "ice40", out=tmp_path, outputs=4, **LEARNERS["replay"])
+    design = made("replay", "ice40")
     images = strategies.images(3, 2, 8)
     np.save(tmp_path / "x.npy", images)
     at = "--board", "interpreted", "--design", str(design.folder)
