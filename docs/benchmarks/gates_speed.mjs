@@ -1,7 +1,7 @@
 // Seconds of the processor that docs/teach.html's gates take for a picture and for a lesson: node docs/benchmarks/gates_speed.mjs
 import fs from "node:fs";
 import zlib from "node:zlib";
-import {Board} from "../../fbnn_hw/studio/web/board.mjs";
+import {Board} from "../../fbnn_hw/studio/web/teaching.mjs";
 import {Gates} from "../../fbnn_hw/studio/web/gates.mjs";
 
 const PICTURES = 10;

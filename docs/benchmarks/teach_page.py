@@ -30,7 +30,7 @@ def made(folder) -> design.Design:
 
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    (page.WEB / "protocol.mjs").write_text(page.protocol_module())
+    (page.WEB / "numbers.mjs").write_text(page.protocol_module())
     with tempfile.TemporaryDirectory() as folder:
         of = made(folder)
         text = page.write(of, wasm.build(of, note=lambda line: print(line, file=sys.stderr)))

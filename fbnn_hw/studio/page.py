@@ -61,7 +61,7 @@ def bundle(name) -> str:
 
 
 def protocol_module() -> str:
-    """The text of web/protocol.mjs: the protocol's numbers for the page."""
+    """The text of web/numbers.mjs: the protocol's numbers for the page."""
     numbers = {"LINK_VERSION": protocol.VERSION} | {name: getattr(protocol, name) for name in (
         "SYNC", "REPLY", "ERROR", "HEADER_BYTES", "CRC_BYTES", "CRC_POLYNOMIAL", "CRC_START", "LONGEST_PAYLOAD", "LONGEST_POKE",
         "OPERAND_BYTES", "IDENTITY_BYTES", "STATUS_BYTES", "LOGITS", "LATENT")}
@@ -116,7 +116,7 @@ def generic(design) -> bool:
 
 
 def of_learner(learner, plan) -> dict:
-    """The values of a `Learner` and its `LearnPlan` that state.mjs and chip.mjs read."""
+    """The values of a `Learner` and its `LearnPlan` that state.mjs and memory.mjs read."""
     head = learner.head
     return {
         "plan": {name: getattr(plan, name) for name in PLAN} | {

@@ -1,14 +1,14 @@
-// Holds state.mjs and chip.mjs of fbnn_hw/studio/web to learner_vectors.json, which the reference wrote.  node check_state.mjs
+// Holds state.mjs and memory.mjs of fbnn_hw/studio/web to learner_vectors.json, which the reference wrote.  node check_state.mjs
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import {readState, readWeights, sampleBytes, scores, weightsOf, writeState} from "../../fbnn_hw/studio/web/chip.mjs";
+import {readState, readWeights, sampleBytes, scores, weightsOf, writeState} from "../../fbnn_hw/studio/web/memory.mjs";
 import {LinkError} from "../../fbnn_hw/studio/web/link.mjs";
 import {crc32, equal, isName, nameFault, named, pack, packFile, spelled, titled, unpack, unpackFile} from "../../fbnn_hw/studio/web/state.mjs";
 
 const bytes = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-// A chip that is a dictionary, with the calls of client.mjs that chip.mjs makes.
+// A chip that is a dictionary, with the calls of requests.mjs that memory.mjs makes.
 class Memory {
   constructor(wordBytes, content = []) {
     this.size = wordBytes;

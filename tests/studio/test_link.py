@@ -124,7 +124,7 @@ def test_the_page_finds_the_speed_of_a_board(speed, opened):
 
 def test_the_numbers_are_those_of_the_protocol():
     """Made again by docs/benchmarks/teach_page.py."""
-    assert (page.WEB / "protocol.mjs").read_text() == page.protocol_module()
+    assert (page.WEB / "numbers.mjs").read_text() == page.protocol_module()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 // The page: what is on it, and what its buttons do.
 
-import {Board} from "./board.mjs";
-import {scores, weightsOf} from "./chip.mjs";
+import {Board} from "./teaching.mjs";
+import {scores, weightsOf} from "./memory.mjs";
 import {by, count, download, make, renew} from "./dom.mjs";
 import {showCounters, showCycles, showLatent, showMaps, showMemory} from "./inside.mjs";
 import {LinkError, encode} from "./link.mjs";
-import {LATENT, LOGITS, Opcode} from "./protocol.mjs";
+import {LATENT, LOGITS, Opcode} from "./numbers.mjs";
 import {Camera, MOST_FILES, decodeAll, decodeUrl, dropped, paint} from "./pictures.mjs";
 import {nameFault} from "./state.mjs";
 import {GatesLine, SerialLine, ServerLine} from "./transports.mjs";

@@ -3,7 +3,7 @@
 
 import {
   CRC_BYTES, CRC_POLYNOMIAL, CRC_START, ERROR, Fault, HEADER_BYTES, IDENTITY_BYTES, LATENT, LINK_VERSION, LOGITS, LONGEST_PAYLOAD, REPLY,
-  STATUS_BYTES, SYNC, WORD_SIZES} from "./protocol.mjs";
+  STATUS_BYTES, SYNC, WORD_SIZES} from "./numbers.mjs";
 
 // What a fault means, for the person at the page.
 const MEANINGS = {

@@ -2,7 +2,7 @@
 // Each has name, patience (times the usual waits), write(bytes), read(ms) -> bytes or none after that time, discard(), close(),
 // and calls onlost(reason) when the other end goes away.
 
-import {Client} from "./client.mjs";
+import {Client} from "./requests.mjs";
 import {LinkError} from "./link.mjs";
 
 const SPEED_PATIENCE = 0.2;  // while the speed of a board is not known

@@ -1,7 +1,7 @@
 // Requests to a board over any transport, repeated when one is lost: the twin of fbnn_hw/link/client.py.
 
 import {Decoder, FAULTS, LinkError, encode, identity, isAnswer, isFault, isReply, operand, result, status} from "./link.mjs";
-import {LATENT, LOGITS, LONGEST_PAYLOAD, LONGEST_POKE, OPERAND_BYTES, Opcode, Space} from "./protocol.mjs";
+import {LATENT, LOGITS, LONGEST_PAYLOAD, LONGEST_POKE, OPERAND_BYTES, Opcode, Space} from "./numbers.mjs";
 
 const RETRIES = 3, WAIT_MS = 2000, IDENTIFY_MS = 5000, READY_MS = 5000, POLL_MS = 50;
 const PEEK_WORDS = 128, REHEARSE_MOST = 64, LONGEST_IDENTITY = 0xFF;

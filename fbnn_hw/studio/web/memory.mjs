@@ -1,7 +1,7 @@
 // The memory of a learner on a chip, read and written over the link: the twin of fbnn_hw/link/chip.py.  The learner must rest meanwhile.
 // facts: what the page was made with; facts.plan has the fields of fbnn_hw/machine/learner.py.
 
-import {Space} from "./protocol.mjs";
+import {Space} from "./numbers.mjs";
 import {REGISTERS, verify} from "./state.mjs";
 
 const counterRow = (plan, label, word, chunk) => word * plan.block_rows + chunk * plan.max_classes + label;

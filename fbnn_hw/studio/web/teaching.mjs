@@ -1,8 +1,8 @@
 // A board that is taught: what the page knows of it, lessons, undo, and the way back after a broken line.
 // Twins: fbnn_hw/board/board.py and, of a lesson, fbnn_hw/board/lesson.py.
 
-import {answer, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./chip.mjs";
-import {Client} from "./client.mjs";
+import {answer, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./memory.mjs";
+import {Client} from "./requests.mjs";
 import {LinkError} from "./link.mjs";
 import {equal, nameFault, named, packFile, spelled, titled, unpackFile} from "./state.mjs";
 
