@@ -387,9 +387,9 @@ class Desk:
         found = self.contents()
         if _verb(words) in ("--freeze", "--thaw") or file == self.shipped or file in found:
             return
-        thawed = self.way(file, [lambda x: x.freeze(False)])[0]
         earlier = {state for state in self.begun if state[1] == true and state != file}
-        kept = thawed in found or found & earlier or _verb(words) == "learn" and found & reached
+        thawed = {self.way(state, [lambda x: x.freeze(False)])[0] for state in {file, *earlier}}
+        kept = found & (thawed | earlier) or _verb(words) == "learn" and found & reached
         assert kept, f"what was known before is in no file\n{self.told()}"
 
     def recover(self):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw.board.interpreted import InterpretedBoard
+from fbnn_hw.board.taught import Taught
 from fbnn_hw.design import Design, generate
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.client import Client
@@ -60,7 +61,7 @@ def tried(design, board_of, folder, faults, record):
         desk.recover()
     finally:
         desk.close()
-    record("adversary", f"lessons on {board_of.__name__}: {commands} commands, faults: {kinds}; seed {SEED}")
+        record("adversary", f"lessons on {board_of.__name__}: {commands} commands, {happened} faults: {kinds}; seed {SEED}")
 
 
 @pytest.fixture
@@ -114,6 +115,18 @@ def test_a_full_disk_begins_no_lesson(desk):
     done = teach(desk, "dog", 1, Trial("full", 2, desk.rng, None))
     assert done.code == 3 and "cannot be written" in done.err and desk.kept() == kept and desk.board.snapshot() == board, done
     assert teach(desk, "dog").code == 0 and desk.kept()[0] == (*kept[0], "dog")
+
+
+def test_an_undo_that_was_not_kept_before_a_lesson_that_thaws(desk):
+    """The board of the undo, frozen as it was, is known first; then it is thawed and taught, and that is what `before` has."""
+    for label in ("cat", "dog"):
+        assert teach(desk, label).code == 0
+    assert desk.run("learn", "--freeze").code == 0
+    frozen, before = desk.kept(), Taught.read(desk.before)
+    assert desk.run("learn", "--undo", trial=Trial("full", 40, desk.rng)).code == 3 and desk.kept() == frozen
+    done = desk.run("learn", "--label", "cow", desk.pictures(1)[0], "--passes", 1, "--review", "none", "--thaw")
+    assert done.code == 0 and "that ended early" in done.err and desk.kept()[0] == (*before.names, "cow"), done
+    assert Taught.read(desk.before) == before
 
 
 def test_a_disk_that_is_full_at_the_end_of_a_lesson_is_named_once(desk):
