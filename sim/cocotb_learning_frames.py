@@ -16,7 +16,7 @@ from fbnn_hw.ir import file as ir_file
 from fbnn_hw.machine.config import AcceleratorConfig
 from fbnn_hw.machine.protocol import Command
 from fbnn_hw.reference import inference
-from fbnn_hw.rtl.accelerator import Accelerator
+from fbnn_hw.rtl.accelerator_top import Accelerator
 from sim.cocotb_learning import compare
 
 LONGEST = 3_000_000

@@ -24,7 +24,7 @@ from fbnn_hw.checkpoints import load
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.machine.learner import ACT_LATENCY, LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig
-from fbnn_hw.rtl.accelerator import Accelerator
+from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
 from fbnn_hw.rtl.host_link import HostLink

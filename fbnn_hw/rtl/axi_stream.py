@@ -4,7 +4,7 @@ from amaranth import Cat, ClockDomain, ClockSignal, Instance, Module, Mux, Reset
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .accelerator import LEARNER_PORTS
+from .accelerator_top import LEARNER_PORTS
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 from .signals import unnamed

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..machine import cycles, protocol
-from .accelerator import LEARNER_PORTS
+from .accelerator_top import LEARNER_PORTS
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
 from .sdram import SdramReader

@@ -59,7 +59,7 @@ def convert(component, name, **options):
 
 def to_verilog(config):
     """The text of accelerator.v: module `accelerator` and, where they are used, the memory wrappers of memories.v.  Raises as `convert`."""
-    from .accelerator import Accelerator
+    from .accelerator_top import Accelerator
 
     text = convert(Accelerator(config), "accelerator")
     # Each module with the comment above it.

@@ -221,7 +221,7 @@ def test_an_interrupt_leaves_what_a_board_was_taught(simulated, error, kept, tmp
             raise error
 
     board, restored, told = object.__new__(Board), [], []
-    board.client = SimpleNamespace(name="<board>", within=lambda seconds: nullcontext(), reset=lambda: None)
+    board.client = SimpleNamespace(name="<board>", transport=None, within=lambda seconds: nullcontext(), reset=lambda: None)
     board.identity, board.simulated, board.design = SimpleNamespace(max_classes=4), simulated, None
     monkeypatch.setattr(Board, "chip", SimpleNamespace(snapshot=lambda: b"taught", restore=restore))
     monkeypatch.setattr(Board, "file", tmp_path / "learned-board.snapshot")

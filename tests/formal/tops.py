@@ -6,7 +6,7 @@ from fbnn_hw.machine import protocol
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.machine.protocol import Command, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
-from fbnn_hw.rtl.accelerator import Accelerator
+from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.axi_stream import AxiStreamWrapper
 from fbnn_hw.rtl.board_top import BoardTop
 from fbnn_hw.rtl.host_link import HostLink
