@@ -1,4 +1,4 @@
-"""From a network to the configuration of its hardware: layers, places in memory, program, cycles.
+"""From a network to the configuration of its hardware: sums, places in memory, program, weights.
 
     from fbnn_hw.compile.plan import plan
     from fbnn_hw.targets import target

@@ -1,1 +1,1 @@
-"""What `generate` writes, and what simulates it: the folder (`output`), Verilator (`simulation`), the virtual board (`virtual`)."""
+"""What runs a design: Verilator (`simulation`, `simulator`), its netlist (`netlist`), the virtual board (`virtual`), energy, WebAssembly."""
