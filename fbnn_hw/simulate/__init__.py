@@ -1,1 +1,1 @@
-"""What runs a design: Verilator (`simulation`, `simulator`), its netlist (`netlist`), the virtual board (`virtual`), energy, WebAssembly."""
+"""What runs a design: Verilator (`simulation`, `simulator`), netlists (`netlist`), the virtual board (`virtual`), energy, WebAssembly."""
