@@ -111,7 +111,7 @@ class Board:
         design = design if isinstance(design, Design) else Design(design)
         with virtual.alone(design.folder), virtual.VirtualBoard(design.folder, note=note) as simulation, Serial(simulation.port) as port:
             board = cls(Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
-            board._restore_kept(learns)
+            board.restore_kept(learns)
             yield board
             if (faults := simulation.faults()) and note:
                 note(f"the {'SDRAM' if faults.startswith('sdram') else 'flash'} was used against its rules: {faults}")
@@ -141,7 +141,7 @@ class Board:
         design = design if isinstance(design, Design) else Design(design)
         with virtual.alone(design.folder), InterpretedBoard(design) as line:
             board = cls(Client(line, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
-            board._restore_kept(True)
+            board.restore_kept(True)
             yield board
             if note:
                 note(NOTE)
@@ -408,7 +408,7 @@ class Board:
         self.pupil.take_up(Taught(taught.names, state.pack()), self.before, self.pupil.taught())
         return self.before
 
-    def _restore_kept(self, learns):
+    def restore_kept(self, learns):
         """Give a board that has just started what the last one was taught."""
         if taught := self.taught():
             try:

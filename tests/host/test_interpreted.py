@@ -19,6 +19,7 @@ from fbnn_hw.board.taught import Taught
 from fbnn_hw.cli import main, studio
 from fbnn_hw.design import Design
 from fbnn_hw.ir.network import LATENT
+from fbnn_hw.link.client import Client
 from fbnn_hw.link.transport import Serial
 from fbnn_hw.machine import protocol
 from fbnn_hw.machine.protocol import ERROR, LOGITS, REPLY, Opcode, Space
@@ -220,6 +221,8 @@ def test_the_commands(made, tmp_path, capsys):
             with opened() as line:
                 line.write(protocol.encode(Opcode.IDENTIFY), 1)
                 assert protocol.Decoder().feed(line.read(WAIT_S))[0][0] == Opcode.IDENTIFY | REPLY
+        with opened() as line:  # what `learn` taught is there
+            assert Board(Client(line, wait_s=WAIT_S, ready_s=WAIT_S), design, True).names[-1] == "cat"
     assert (name, patience, notes) == ("the interpreted board", 1, [NOTE])
     assert main(["learn", "--freeze", "--baud", "9600", *at]) == 2
     assert capsys.readouterr().err == "fbnn-hw learn: --baud: has no meaning on the interpreted board\n"
