@@ -60,18 +60,25 @@ def _usb(board):
     def probe():
         if not DEVICES.is_dir():
             raise Missing(f"cannot be seen on this system; the board is USB {board.usb}")
-        for device in sorted(DEVICES.iterdir()):
-            if _words(device, "idVendor", "idProduct") == board.usb.split(":"):
-                bus, number = _words(device, "busnum", "devnum")
-                node = NODES / f"{int(bus):03}" / f"{int(number):03}"
-                if not os.access(node, os.R_OK | os.W_OK):
-                    raise Missing(f"USB {board.usb} is {node}, which you may not write to")
-                return f"USB {board.usb} is {node}, which you may write to"
+        for node in attached(board):
+            if not os.access(node, os.R_OK | os.W_OK):
+                raise Missing(f"USB {board.usb} is {node}, which you may not write to")
+            return f"USB {board.usb} is {node}, which you may write to"
         raise Missing(f"no USB device {board.usb}")
     plug = "plug the board in"
     rights = f"{plug}; if it is, {programmer.rule(board)}; then plug it in again"
     return Check("board at USB", "flash", probe, {"debian": rights, "fedora": rights, "macos": plug, "windows": f"{plug}; "
                  "in WSL: usbipd attach --wsl --busid ID, of usbipd list"}, needed=False)
+
+
+def attached(board: Board) -> list[Path]:
+    """The nodes of USB devices that call themselves as the board does, where the system shows them."""
+    nodes = []
+    for device in sorted(DEVICES.iterdir()) if DEVICES.is_dir() else ():
+        if _words(device, "idVendor", "idProduct") == board.usb.split(":"):
+            bus, number = _words(device, "busnum", "devnum")
+            nodes.append(NODES / f"{int(bus):03}" / f"{int(number):03}")
+    return nodes
 
 
 def _words(device, *names):

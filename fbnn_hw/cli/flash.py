@@ -25,6 +25,7 @@ def arguments(parser: Parser) -> None:
 def run(args: Args, out: Output) -> None:
     from ..fpga import programmer
     from ..targets.boards import board as find_board
+    from ._doctor_board import attached
     from .doctor import this_platform
 
     board = find_board(args.board)
@@ -45,6 +46,9 @@ def run(args: Args, out: Output) -> None:
     texts = [shlex.join(line) for line in lines]
     out.text(*texts)
     if not args.dry_run:
+        if len(nodes := attached(board)) > 1:
+            out.note(f"{len(nodes)} devices with USB {board.usb} are attached, {', '.join(map(str, nodes))}; {lines[0][0]} takes one of "
+                     "them; unplug the others where it is the wrong one")
         out.kept = f"{board.title}'s flash may hold a part of the design; run the same command again"
         programmer.program(board, lines, this_platform())
         out.kept = f"{board.title} has the design"

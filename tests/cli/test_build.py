@@ -13,7 +13,7 @@ import pytest
 
 from fbnn_hw.base import files
 from fbnn_hw.base.errors import ToolError
-from fbnn_hw.cli import doctor
+from fbnn_hw.cli import _doctor_board, doctor
 from fbnn_hw.fpga import programmer, seeds, toolchain
 from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.ir import ops as op
@@ -547,6 +547,15 @@ def test_flash(design, tools, answer, refused, cli, tmp_path, monkeypatch):
         code, text, err = cli("flash", design, "--board", "icebreaker")
         assert code == (5 if status else 0) and expected in err, err
     assert "next: fbnn-hw classify IMAGE --resize --port auto" in text
+    assert "attached" not in err
+    for number in "7", "9":  # iceprog takes the first that it finds
+        device = tmp_path / f"1-{number}"
+        device.mkdir()
+        for name, value in (("idVendor", "0403"), ("idProduct", "6010"), ("busnum", "1"), ("devnum", number)):
+            (device / name).write_text(f"{value}\n")
+    monkeypatch.setattr(_doctor_board, "DEVICES", tmp_path)
+    code, _, err = cli("flash", design, "--board", "icebreaker")
+    assert code == 0 and err.startswith("fbnn-hw flash: 2 devices with USB 0403:6010 are attached, /dev/bus/usb/001/007, ")
 
 
 def test_an_interrupt_of_the_programmer(design, tools, answer, cli, monkeypatch):
