@@ -32,7 +32,7 @@ def test_a_netlist_gives_the_bits_of_the_reference(target, cells, tmp_path):
     network, part = strategies.smallest(SEED), TARGETS[target]
     images = datasets.load("fixture").images[:COUNT, :, ::4, ::4]
     planned = plan(network, part, 4, 16, 4)
-    folder = output.write(planned, network, part, tmp_path, images)
+    folder = output.write(planned, network, part, tmp_path, images).folder
     sources, counts = netlist.synthesise(folder, target, tmp_path / "netlist")
     assert cells.items() <= counts.items() and not any(name.startswith("$_") for name in counts)
     built = simulator.build(sources, "testbench", tmp_path / "netlist", options=netlist.OPTIONS)

@@ -29,7 +29,7 @@ def test_the_board(target, ratio, tmp_path, monkeypatch):
     planned = plan(network, part, 4, 16, 4, weights="sdram")
     config, images = planned.config, datasets.load("fixture").first(2).images
     assert (config.beat_bits, config.burst) == ({"ecp5-25f": 16, "gowin": 32}[target], 8)
-    folder = output.write(planned, network, part, tmp_path / "rtl_out", images)
+    folder = output.write(planned, network, part, tmp_path / "rtl_out", images).folder
     manifest, estimate = (json.loads((folder / f"{name}.json").read_text()) for name in ("manifest", "estimate"))
     assert manifest["frame_bytes"] and estimate["flash_bits_per_cycle"] is None
     assert estimate["sdram_bits_per_cycle"] == config.beat_bits * 8 / 9

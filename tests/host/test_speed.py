@@ -109,5 +109,5 @@ def test_speeds_of_a_design(tmp_path, monkeypatch):
         path.write_text(json.dumps(record))
         os.utime(path, (1e9 - age, 1e9 - age))
     assert design.link_speeds(one) == [115_200, 2_500_000, 12_000_000, 1_000_000, 3_000_000]
-    monkeypatch.setattr(design, "OUT", tmp_path)
+    monkeypatch.setattr("fbnn_hw.design.find.OUT", tmp_path)
     assert design.link_speeds()[:2] == [115_200, 2_500_000]

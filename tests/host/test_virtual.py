@@ -42,7 +42,7 @@ def design(root, weights=None):
     part = replace(TARGETS["ice40"], bank_words=1480)
     planned = plan(network, part, 4, 16, 4, weights=weights)
     images = datasets.load("fixture").first(1).images
-    folder = output.write(planned, network, part, root / "rtl_out", images)
+    folder = output.write(planned, network, part, root / "rtl_out", images).folder
     manifest = json.loads((folder / "manifest.json").read_text())
     assert weight_bytes(planned.config) == (manifest["boot_bytes"], manifest["frame_bytes"]) and all(weight_bytes(planned.config))
     return folder, network

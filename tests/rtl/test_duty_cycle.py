@@ -43,7 +43,7 @@ def run(tmp_path_factory, request):
     """(replies, lines about the clock, what the flash complains of, exit code) of images with pauses between them."""
     root = tmp_path_factory.mktemp("duty")
     images = datasets.load("fixture").images[:len(PAUSES), :, ::4, ::4]
-    folder = output.write(planned(True, request.param), NETWORK, TARGETS["ice40"], root, images)
+    folder = output.write(planned(True, request.param), NETWORK, TARGETS["ice40"], root, images).folder
     build = root / "build"
     clocks = virtual.SLEEPING_CLOCKS
     sources = virtual.board_sources(folder, build, clocks)

@@ -26,7 +26,7 @@ class Design:
     def __init__(self, network, part, shape, root, images, learn=None, options=()):
         self.network, self.images = network, images
         self.plan = plan(network, part, *shape, learn)
-        self.folder = output.write(self.plan, network, part, root, images)
+        self.folder = output.write(self.plan, network, part, root, images).folder
         self.known = json.loads((self.folder / "estimate.json").read_text())
         names = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
         self.built = simulator.build([self.folder / n for n in names if (self.folder / n).exists()], "testbench", self.folder / "sim_build",
