@@ -11,7 +11,7 @@ from sim.components import COMPONENTS
 
 BENCH = "sim.cocotb_components"
 PACKAGE = Path(simulator.__file__).parents[1]
-MODELS = [PACKAGE / "emit" / "bench" / "SB_SPRAM256KA.v", PACKAGE / "rtl" / "memories.v"]
+MODELS = [PACKAGE / "simulate" / "bench" / "SB_SPRAM256KA.v", PACKAGE / "rtl" / "memories.v"]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from fbnn_hw.ir.network import Network, Topology
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import TARGETS, page
 from tests.foreign.test_qonnx import model
+from tests.quick import slow
 
 from . import budget, networks, runner
 
@@ -158,7 +159,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("target", ("ice40", "ecp5", "generic"))
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", slow(list(KINDS), "as many groups of one as are planned", "many readers of few"))  # half a minute each
 def test_a_checkpoint(name, target, forge, tmp_path):
     tried(KINDS[name], target, forge, tmp_path)
 

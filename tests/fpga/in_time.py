@@ -84,7 +84,7 @@ def beats(config, data, count):
 def run(folder, board, top, image, models, half_ps, limit):
     """Simulate; ([beat that the accelerator took], the log).
 
-    board, top: Verilog.  models: names of Verilog files of `emit/board`.  half_ps: half a simulated period.  limit: simulated cycles.
+    board, top: Verilog.  models: names of Verilog files of `simulate/board`.  half_ps: half a simulated period.  limit: simulated cycles.
     """
     files = {"board.v": board, "top.v": top, "flash.hex": bits.bytes_hex(image), "script": ""}
     for name, text in files.items():
