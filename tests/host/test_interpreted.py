@@ -108,8 +108,11 @@ def test_logits_are_those_of_the_reference(name, target, options, tmp_path):
 
 
 def requests(rng, identity, count):
-    """Messages of every kind, most of them whole; some are sent twice with one sequence."""
-    found, kinds = [], (*protocol.REQUESTS, *protocol.COMMANDS, *protocol.COMMANDS, *protocol.LEARNING_REQUESTS)
+    """A lesson that a board takes, damaged and cut; then messages of every kind, most of them whole, some twice with one sequence."""
+    shown = protocol.encode(Opcode.CLASSIFY | LOGITS | WITH_LATENT, rng.bytes(identity.image_bytes), 251)
+    lesson = protocol.encode(Opcode.LEARN, protocol.operand(0), 252)
+    found = [shown, lesson, lesson[:-1] + bytes([lesson[-1] ^ 4]), lesson[:4]]
+    kinds = (*protocol.REQUESTS, *protocol.COMMANDS, *protocol.COMMANDS, *protocol.LEARNING_REQUESTS)
     for number in range(count):
         opcode = int(rng.choice(kinds))
         payload = b""
