@@ -9,6 +9,7 @@
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..base.progress import silent
 from ..design import Design, holding, link_speeds
 from ..link import speed
 from ..link.chip import ChipState
-from ..link.client import Client
+from ..link.client import Client, Transport
 from ..link.transport import Serial
 from ..machine.config import RGB_BITS
 from ..machine.protocol import Result
@@ -62,7 +63,7 @@ class Board:
 
     Attributes
     ----------
-    client : host.client.Client
+    client : link.client.Client
         The requests to the board.
     identity : protocol.Identity
         What the board says it is.
@@ -84,6 +85,13 @@ class Board:
         self.identity = client.identify()  # the model's mark comes with the weights
         self._match()
         self._pupil: Pupil | None = None
+
+    @classmethod
+    def started(cls, line: Transport, design: Design, learns: bool = True) -> Self:
+        """A simulated board that has just started, which is given what the last one of its design was taught.  learns: as of `virtual`."""
+        board = cls(Client(line, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
+        board._restore_kept(learns)
+        return board
 
     @classmethod
     @contextmanager
@@ -110,9 +118,7 @@ class Board:
 
         design = design if isinstance(design, Design) else Design(design)
         with virtual.alone(design.folder), virtual.VirtualBoard(design.folder, note=note) as simulation, Serial(simulation.port) as port:
-            board = cls(Client(port, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
-            board.restore_kept(learns)
-            yield board
+            yield cls.started(port, design, learns)
             if (faults := simulation.faults()) and note:
                 note(f"the {'SDRAM' if faults.startswith('sdram') else 'flash'} was used against its rules: {faults}")
 
@@ -140,9 +146,7 @@ class Board:
 
         design = design if isinstance(design, Design) else Design(design)
         with virtual.alone(design.folder), InterpretedBoard(design) as line:
-            board = cls(Client(line, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True)
-            board.restore_kept(True)
-            yield board
+            yield cls.started(line, design)
             if note:
                 note(NOTE)
 
@@ -408,7 +412,7 @@ class Board:
         self.pupil.take_up(Taught(taught.names, state.pack()), self.before, self.pupil.taught())
         return self.before
 
-    def restore_kept(self, learns):
+    def _restore_kept(self, learns):
         """Give a board that has just started what the last one was taught."""
         if taught := self.taught():
             try:

@@ -97,17 +97,10 @@ def _open(address, folder):
         threading.Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True).start()
 
 
-def _teach(line, design):
-    """Give a simulated board that has just started what `learn` taught the last one."""
-    from ..board.board import VIRTUAL_WAIT_S, Board
-    from ..link.client import Client
-
-    Board(Client(line, wait_s=VIRTUAL_WAIT_S, ready_s=VIRTUAL_WAIT_S), design, True).restore_kept(True)
-
-
 @contextmanager
 def _line(args, design, out):
     """(what opens a line to the board, its name, its patience)."""
+    from ..board import Board
     from ..design import link_speeds
     from ..link import speed
     from ..link.transport import Serial
@@ -117,7 +110,7 @@ def _line(args, design, out):
         from ..simulate.virtual import alone
 
         with alone(design.folder), InterpretedBoard(design) as board:
-            _teach(board, design)
+            Board.started(board, design)
             out.note(NOTE)
             yield lambda: nullcontext(board), "the interpreted board", 1
     elif args.board:
@@ -125,7 +118,7 @@ def _line(args, design, out):
 
         with alone(design.folder), VirtualBoard(design.folder, note=out.note) as board:
             with Serial(board.port) as line:
-                _teach(line, design)
+                Board.started(line, design)
             yield lambda: Serial(board.port), "the virtual board", VIRTUAL_PATIENCE
     else:
         path = _board.port(args)

@@ -399,14 +399,19 @@ def _own(number, channels):
     return bits
 
 
-@lru_cache(maxsize=16)
 def build(topology: Topology, lanes: int, gathered: frozenset[str] = frozenset(), learns: bool = False, word_pixels: int = 1) -> Graph:
     """The sums of a legal topology, for words of `lanes` lanes.  Raises InputError where it is not legal.
 
     gathered: names of ops whose output is copied to a tensor of its own; each is a concat, slice or
     shuffle of maps.  learns: a learner computes the logits, so they are no sum.  word_pixels: one of those of `word_pixels`.
     """
-    return _Builder(topology, lanes, gathered, learns, word_pixels).build()
+    return _built(topology, lanes, gathered, learns, word_pixels)
+
+
+@lru_cache(maxsize=16)
+def _built(*options):
+    """The graph of all options of `build`, one of each, however they were given."""
+    return _Builder(*options).build()
 
 
 def word_pixels(topology: Topology, lanes: int) -> tuple[int, ...]:
