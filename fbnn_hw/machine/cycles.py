@@ -51,12 +51,11 @@ class LayerCycles:
         self.other += other.other
 
     def bound(self, kind: str, stream: str = "flash") -> str:
-        """Return the resource that most cycles of the layer go to, a key of BOUNDS.
+        """The resource that most cycles of the layer go to, a key of BOUNDS.
 
         kind: the layer's `graph.Layer.kind`.  stream: where the weight stream comes from, "flash" or "sdram".
         """
-        spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
-        most = max(spent, key=spent.__getitem__)
+        most = max(vars(self), key=vars(self).__getitem__)
         if most == "reads":
             return {"lgap": "pooling", "dense": "memory", "logits": "memory"}.get(kind, "compute")
         return {"wait": stream, "move": "memory"}.get(most, "control")
@@ -93,12 +92,6 @@ class _NoMover:
     def run(self, until, blocked):
         pass
 
-    def make(self, when, resident, blocked):
-        pass
-
-    def level_time(self, words, now, blocked):
-        return now
-
     def pop(self, words, now):
         pass
 
@@ -119,32 +112,19 @@ class Mover:
         self.loaded = 0  # transfers that have begun, and late words that a filler chose
         self.opened: list[int] = []  # for each step of the pass, the cycle from which rows that it frees may be written
         self.flying = -1  # cycle of the last request
-        self.taken = 0  # beats since the last pause
-        self.full = self._whole(0)  # first row of the stream, its first beat taken in cycle 0
-        self.booted = 0
-        rounds, rest = divmod(config.boot_rows, config.burst)  # the pauses fall alike in each round of so many rows
-        begin = self.full
-        self._boot(config.burst if rounds else 0)
-        skipped = max(0, rounds - 1) * (self.full - begin)
-        self.full, self.booted = self.full + skipped, self.booted + skipped
-        self._boot(rest)
-        self._load(self.booted if config.boot_rows else 0)
-
-    def _boot(self, rows):
-        for _ in range(rows):
-            self.booted = self.full + 1
-            self._take(self.full)
+        booting = config.boot_rows * self.beats  # beats, from cycle 0 on without a stop
+        self.taken = (booting + self.beats) % config.burst  # beats since the last pause
+        # The cycles in which the last boot row has left, and in which the row behind it is whole.
+        self.booted, self.full = (count + (count - 1) // config.burst for count in (booting, booting + self.beats))
+        self.booted += 1
+        self._load(self.booted)
 
     def _take(self, now):
         """Note when the next row of the stream is whole: its first beat may come in cycle `now`, in which the row before leaves."""
         first = self.full + (self.taken == 0)
-        self.full = self._whole(now if now > first else first)
-
-    def _whole(self, first):
-        """Return the cycle in which a row is whole whose first beat is taken in cycle `first`."""
         pauses = (self.taken + self.beats - 1) // self.config.burst  # between its beats
+        self.full = (now if now > first else first) + self.beats + pauses
         self.taken = (self.taken + self.beats) % self.config.burst
-        return first + self.beats + pauses
 
     def _load(self, address):
         """Begin the next transfer.  address: cycle of the state ADDRESS."""
@@ -209,10 +189,6 @@ class Mover:
                 self.lands.append(now + self.landing + (self.read + 1 if resident else 1))
             if self.words_left == 0:
                 self._load(now + (not resident or self.after > 0))
-
-    def make(self, when, resident, blocked):
-        """Make the move that `next` told."""
-        self.move(when, resident)
 
     def run(self, until, blocked):
         """Make all moves of the cycles before `until`.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
@@ -298,15 +274,10 @@ _tiles: dict[tuple, _Tile] = {}
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes one after the other from reset, up to the first one that began as an earlier one did.
-
-    each : list of PassCycles
-    period : int
-        So many of the last ones come again and again; 0 where none of them began as an earlier one.
-    """
+    """Passes one after the other from reset, up to the first one that began as an earlier one did."""
 
     each: list[PassCycles]
-    period: int = 0
+    period: int = 0  # so many of the last ones come again and again; 0 where none of them began as an earlier one
 
     @property
     def first(self) -> PassCycles:
@@ -522,12 +493,10 @@ class Run:
                 return cycle + count
             count -= event - cycle
             cycle = event + 1
+            self.mover.run(cycle, self.free)
             if hold <= when:
-                self.mover.run(cycle, self.free)
                 layer.drain += 1
-                continue
-            self.mover.make(when, uses_port, self.free)
-            if uses_port:
+            elif uses_port:
                 layer.move += 1
             else:  # a row of the stream moved beside a read
                 count -= 1
