@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,9 @@ class Topology:
         """{op name: output shape}, of a topology that is legal; raises as `verify`."""
         return self.verify()
 
-    def input_shapes(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> list[Shape]:
-        """Shapes of the inputs of an op.  shapes: what `shapes` gave, to save its time."""
-        shapes = shapes or self.shapes
-        return [shapes[i] for i in layer.inputs]
+    def input_shapes(self, layer: op.Op) -> list[Shape]:
+        """Shapes of the inputs of an op."""
+        return [self.shapes[i] for i in layer.inputs]
 
     @property
     def image_size(self) -> int:
@@ -122,9 +122,7 @@ class Topology:
 
     def largest_map(self) -> tuple[str, int]:
         """(name, values of an image) of the op that gives the largest map."""
-        shapes = self.shapes
-        name = max(shapes, key=lambda op_name: math.prod(shapes[op_name]))
-        return name, math.prod(shapes[name])
+        return max(((name, math.prod(shape)) for name, shape in self.shapes.items()), key=itemgetter(1))
 
     def byte_maps(self) -> set[str]:
         """Return the names of the ops whose outputs are bytes, where u stands for 2 u - 255.
@@ -137,9 +135,9 @@ class Topology:
                 names.add(layer.name)
         return names
 
-    def largest_sum(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> int:
+    def largest_sum(self, layer: op.Op) -> int:
         """The largest magnitude of the sums that `layer` compares with thresholds or gives as logits."""
-        inputs = self.input_shapes(layer, shapes)
+        inputs = self.input_shapes(layer)
         count = layer.fan_in(*inputs)
         if count is None:  # gap: the sum over the map
             count = math.prod(inputs[0][1:])
@@ -151,42 +149,39 @@ class Topology:
 
     def beyond_version_1(self) -> str:
         """The first layer that version 1 of the format does not have, and what it lacks, as a message; "" where there is none."""
-        shapes = self.shapes
         for layer in self.ops:
-            if feature := layer.beyond_version_1(*self.input_shapes(layer, shapes)):
+            if feature := layer.beyond_version_1(*self.input_shapes(layer)):
                 return f"layer {layer.name}: {feature} needs version 2 of the format"
         return ""
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """{op name: weight shape}, in execution order, for the ops that have weights."""
-        shapes = self.shapes
-        weights = {o.name: o.weight_shape(*self.input_shapes(o, shapes)) for o in self.ops}
+        weights = {o.name: o.weight_shape(*self.input_shapes(o)) for o in self.ops}
         return {name: shape for name, shape in weights.items() if shape is not None}
 
-    def threshold_shape(self, name: str, shapes: Mapping[str, Shape] | None = None) -> tuple[int, ...] | None:
+    def threshold_shape(self, name: str) -> tuple[int, ...] | None:
         """(channels,) for the ops that may have per-channel thresholds; None for the others."""
         layer = self[name]
         if layer.kind in ("conv", "depthwise", "gap") or (layer.kind == "dense" and not layer.logits):
-            return ((shapes or self.shapes)[name][0],)
+            return (self.shapes[name][0],)
         return None
 
     def weight_bits(self) -> int:
         """Bits of all weights."""
-        return sum(int(np.prod(s)) for s in self.weight_shapes().values())
+        return sum(map(math.prod, self.weight_shapes().values()))
 
     def macs(self) -> int:
         """Multiply-accumulates an image."""
-        shapes = self.shapes
-        return sum(o.macs(*self.input_shapes(o, shapes)) for o in self.ops)
+        return sum(o.macs(*self.input_shapes(o)) for o in self.ops)
 
     def table(self) -> list[dict[str, Any]]:
         """A dict of plain values for each layer, in execution order; None where a layer has no such value."""
-        shapes, rows = self.shapes, []
+        rows = []
         for layer in self.ops:
-            inputs = self.input_shapes(layer, shapes)
+            inputs = self.input_shapes(layer)
             weights = layer.weight_shape(*inputs)
             rows.append({
-                "name": layer.name, "kind": layer.kind, "inputs": list(layer.inputs), "shape": list(shapes[layer.name]),
+                "name": layer.name, "kind": layer.kind, "inputs": list(layer.inputs), "shape": list(self.shapes[layer.name]),
                 "weights": list(weights) if weights else None, "groups": getattr(layer, "groups", None),
                 "weight_bits": math.prod(weights) if weights else 0, "fan_in": layer.fan_in(*inputs), "macs": layer.macs(*inputs)})
         return rows
@@ -256,13 +251,13 @@ class Network:
             if name not in expected:
                 raise InputError(f"weights.{name}: no layer of that name has weights, expected {', '.join(expected)}")
         for name, array in self.thresholds.items():
-            own_shape = self.topology.threshold_shape(name, shapes) if name in self.topology else None
+            own_shape = self.topology.threshold_shape(name) if name in self.topology else None
             if own_shape is None:
                 raise InputError(f"thresholds.{name}: no layer of that name takes thresholds")
             if array.shape != own_shape or not np.issubdtype(array.dtype, np.integer):
                 raise InputError(f"thresholds.{name}: found {array.dtype} {array.shape}, expected integers {own_shape}")
             layer = self.topology[name]
-            limit = self.topology.largest_sum(layer, shapes)
+            limit = self.topology.largest_sum(layer)
             fan_in = "255 * fan-in" if not self.topology.byte_maps().isdisjoint(layer.inputs) else "fan-in"
             for value in (int(array.min()), int(array.max())):
                 if abs(value) > limit + 1:

@@ -7,6 +7,7 @@ An op computes its own output shape and refuses inputs it cannot take; nothing e
 Ops, fields and values that came with version 2 of the format say so, so that version 1 is written wherever it suffices.
 """
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -71,7 +72,8 @@ class Op:
 
     def fan_in(self, *shapes: Shape) -> int | None:
         """Products summed into one output, or None."""
-        return None
+        weights = self.weight_shape(*shapes)
+        return None if weights is None else math.prod(weights[1:])
 
     def macs(self, *shapes: Shape) -> int:
         """Multiply-accumulates an image."""
@@ -85,16 +87,14 @@ class Op:
         """The feature of the op that version 1 of the format lacks, for legal inputs of these shapes; "" where it has them all."""
         if self.version > 1:
             return f"op {self.kind}"
-        later = [f for f in fields(self) if f.metadata and getattr(self, f.name) != f.default]
-        return f"{later[0].name} {getattr(self, later[0].name)}" if later else ""
+        return next((f"{f.name} {getattr(self, f.name)}" for f in fields(self) if f.metadata and getattr(self, f.name) != f.default), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the op as plain values; `from_dict` is the inverse.
 
         An op of version 1 lacks those fields of version 2 that have their default.
         """
-        left_out = {f.name for f in fields(self) if f.metadata and getattr(self, f.name) == f.default}
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata or getattr(self, f.name) != f.default}
         return {"op": self.kind, **{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}}
 
 
@@ -226,9 +226,6 @@ class Conv(Op):
     def weight_shape(self, x):
         return (self.out_channels, x[0] // self.groups, self.kernel, self.kernel)
 
-    def fan_in(self, x):
-        return x[0] // self.groups * self.kernel ** 2
-
 
 @dataclass(frozen=True)
 class MaxPool(Op):
@@ -267,9 +264,6 @@ class Depthwise(Op):
     def weight_shape(self, x):
         return tuple(x)
 
-    def fan_in(self, x):
-        return x[1] * x[2]
-
 
 @dataclass(frozen=True)
 class Flatten(Op):
@@ -303,9 +297,6 @@ class Dense(Op):
 
     def weight_shape(self, x):
         return (self.out_channels, x[0] // self.groups)
-
-    def fan_in(self, x):
-        return x[0] // self.groups
 
 
 @dataclass(frozen=True)

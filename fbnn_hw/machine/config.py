@@ -7,16 +7,15 @@ output channels a cycle.  Feature maps lie in Q banks: a block is 2 x Q/2 pixels
 
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from hashlib import sha256
-from typing import Any
 
 from ..base.errors import UsageError
 from ..ir.ops import level_bits, planes
 from . import timing
 from .learner import LearnPlan
 from .step import FIELD_VALUES, LOAD, READ_BITS, RESULT, REWIND, Step, read_field, step_words, without_defaults
-from .transfers import Sources, Transfer, sources_of
+from .transfers import Sources, Transfer
 
 RGB_BITS = 24
 """Bits of a pixel, where images come as RGB bytes."""
@@ -154,11 +153,6 @@ class AcceleratorConfig:
         return byte_planes(self.lanes, self.word_pixels) if self.encoder == "bits8" else 0
 
     @property
-    def byte_memories(self) -> int:
-        """Memories of an encoder of bytes, a block RAM each."""
-        return bool(self.table) + (self.word_pixels > 1)
-
-    @property
     def spreads(self) -> bool:
         """Whether some steps are spread, see `Step.spread`."""
         return any(step.spread for step in self.program)
@@ -167,11 +161,6 @@ class AcceleratorConfig:
     def paired(self) -> bool:
         """Whether a spread step makes each read of its list twice."""
         return any(step.paired for step in self.program)
-
-    @property
-    def moved_tile_slots(self) -> bool:
-        """Whether the tile slots of a list count from the step's own on."""
-        return any(step.source_tile_slot for step in self.program)
 
     def listed_words(self, step: Step) -> set[tuple[int, int]]:
         """{(first word, words)} of a bank that the lists of a step read."""
@@ -288,17 +277,21 @@ class AcceleratorConfig:
 
     def sources(self, fetches: Iterable[int]) -> list[Sources]:
         """Where the words of a pass's fetches come from.  fetches: words of each, in order."""
-        return sources_of(self.transfers, self.resident_rows // self.rows_per_word, fetches)
+        coming = iter([transfer for transfer in self.transfers if not transfer.after])
+        once, result = self.resident_rows // self.rows_per_word, []
+        for words in fetches:
+            left, stay = words, 0
+            while left > 0:
+                transfer = next(coming)
+                left, stay = left - transfer.words, stay + transfer.words - transfer.streamed
+            resident = min(stay, once)
+            once -= resident
+            result.append(Sources(words, resident, stay - resident))
+        return result
 
     def transfer_words(self) -> list[int]:
         """The transfers as pairs of 16-bit words."""
         return [word for transfer in self.transfers for word in transfer.encode()]
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields of the hardware as plain values, defaults included."""
-        values = asdict(self)
-        del values["text"]
-        return values
 
     def to_json(self) -> str:
         """The text of config.json.  A configuration that was read gives back the text that it was read from."""

@@ -266,7 +266,8 @@ class Sequencer(wiring.Component):
         if self.config.shift:
             m.d.comb += read.shift.eq(entry.shift)
         if self.config.spreads:
-            slot = entry.tile_slot + step.step if self.config.moved_tile_slots else entry.tile_slot  # modulo those of a word
+            moved = any(each.source_tile_slot for each in self.config.program)
+            slot = entry.tile_slot + step.step if moved else entry.tile_slot  # modulo those of a word
             m.d.comb += [read.slot.eq(slot), read.second.eq(s.word[0]), read.pair.eq(s.word[1:])]
         for counter, moved, last, near, far in (
                 (s.row, entry.row, step.source_rows, read.upper, read.lower),

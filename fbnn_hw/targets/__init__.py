@@ -218,8 +218,8 @@ class Target:
         counts = {"program": self.block_count(len(config.program_words()), 16)}
         if config.order:
             counts["lists of reads"] = self.block_count(len(config.order), config.read_bits)
-        if config.byte_memories:
-            counts["bytes"] = config.byte_memories
+        if config.table or config.word_pixels > 1:
+            counts["bytes"] = bool(config.table) + (config.word_pixels > 1)
         if config.start_bits:
             counts["start values"] = self.block_count(2, config.start_bits)
         if self.banks is None:
