@@ -23,8 +23,8 @@ def accumulator_bits(arrangement: Arrangement, network: Network) -> int:
         looped = not arrangement.lists or each is classifier
         thresholds = network.threshold(each.op.name) if looped else np.array([_largest_threshold(each, network) + 1])
         threshold = max(int(thresholds.max()), -1 - int(thresholds.min()))
-        widest = [] if looped else [(max(group.fan_in for group, _ in tile.parts), tile) for tile in arrangement.tiles[each]]
-        for fan_in, tile in widest or [(each.groups[0].fan_in, None)]:
+        for tile in [None] if looped else arrangement.tiles[each]:
+            fan_in = max(group.fan_in for group, _ in tile.parts) if tile else each.groups[0].fan_in
             own = fan_in + threshold if tile and tile.reads.doubled else (fan_in + threshold + 1) // 2
             if looped and own >= FIELD_VALUES // 2:
                 raise FitError(f"layer {each.op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most "

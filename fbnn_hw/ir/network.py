@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import LONGEST_NAME, InputError, is_name, show
+from ..base.errors import LONGEST_NAME, InputError, is_name, require, show
 from . import ops as op
 
 MAX_LAYERS = 1000
@@ -39,27 +39,22 @@ class Topology:
 
     def verify(self) -> dict[str, Shape]:
         """Check names, order, arities, shapes, sizes and the two ends; returns {op name: output shape}."""
-        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
-            raise InputError(
-                f"name: found {show(self.name)}, expected 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")
-        if len(self.ops) > MAX_LAYERS:
-            raise InputError(f"model {self.name}: {len(self.ops)} layers, expected at most {MAX_LAYERS}")
-        if not self.ops or not isinstance(self.ops[0], op.Input):
-            raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected "
-                             f"{', '.join(op.INPUTS[:-1])} or {op.INPUTS[-1]}")
+        require(isinstance(self.name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name), "name",
+                f"found {show(self.name)}", "1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")
+        require(len(self.ops) <= MAX_LAYERS, f"model {self.name}", f"{len(self.ops)} layers", f"at most {MAX_LAYERS}")
+        require(self.ops and isinstance(self.ops[0], op.Input), f"model {self.name}",
+                f"first layer is {self.ops[0].kind if self.ops else 'missing'}", f"{', '.join(op.INPUTS[:-1])} or {op.INPUTS[-1]}")
         shapes: dict[str, Shape] = {}
         ends, weight_bits, byte_maps = set(), 0, self.byte_maps()
         for layer in self.ops:
-            if layer.name in shapes:
-                raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
+            require(layer.name not in shapes, f"layer {layer.name}", "name is used twice", "unique names")
             if len(layer.inputs) != layer.arity and not (layer.kind == "concat" and len(layer.inputs) > 2):
                 raise InputError(f"layer {layer.name}: has {len(layer.inputs)} inputs, expected {layer.arity}"
                                  + " or more" * (layer.kind == "concat"))
             for name in layer.inputs:
                 if name not in shapes:
                     raise InputError(f"layer {layer.name}: input {show(name)} is not an earlier layer")
-                if name in ends:
-                    raise InputError(f"layer {layer.name}: input {name!r} gives logits, expected bits")
+                require(name not in ends, f"layer {layer.name}", f"input {name!r} gives logits", "bits")
             inputs = [shapes[i] for i in layer.inputs]
             shapes[layer.name] = layer.output_shape(*inputs)
             if byte_inputs := [name for name in layer.inputs if name in byte_maps]:
@@ -72,8 +67,7 @@ class Topology:
             if weight_bits > MAX_WEIGHT_BITS:
                 raise InputError(f"layer {layer.name}: {weight_bits} weight bits up to here, expected at most {MAX_WEIGHT_BITS}")
         last = self.ops[-1]
-        if not getattr(last, "logits", False):
-            raise InputError(f"layer {last.name}: last layer is {last.kind}, expected a dense layer with logits=True")
+        require(getattr(last, "logits", False), f"layer {last.name}", f"last layer is {last.kind}", "a dense layer with logits=True")
         if shapes[last.name][0] != len(self.classes):
             raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {len(self.classes)}, one for each class name")
         if "logits" in shapes and last.name != "logits":
@@ -82,11 +76,9 @@ class Topology:
             raise InputError(f"model {self.name}: more than one of {', '.join(op.INPUTS)}, expected one input")
         seen = set()
         for index, name in enumerate(self.classes):
-            if not is_name(name):
-                raise InputError(f"classes[{index}]: found {show(name)}, expected a name of 1 to {LONGEST_NAME} printable characters, "
-                                 "not all of them blank")
-            if name in seen:
-                raise InputError(f"classes[{index}]: {show(name)} is there twice, expected unique names")
+            require(is_name(name), f"classes[{index}]", f"found {show(name)}",
+                    f"a name of 1 to {LONGEST_NAME} printable characters, not all of them blank")
+            require(name not in seen, f"classes[{index}]", f"{show(name)} is there twice", "unique names")
             seen.add(name)
         return shapes
 
@@ -194,11 +186,9 @@ def _check_reader_of_bytes(layer: op.Op, name: str, shapes: list[Shape]) -> None
         raise InputError(f"layer {layer.name}: input {name!r} gives bytes, which {layer.kind} does not read; expected "
                          f"{', '.join(readers[:-1])} or {readers[-1]}")
     groups = getattr(layer, "groups", 1)
-    if groups != 1:
-        raise InputError(f"layer {layer.name}: groups is {groups}, expected 1 where the input is bytes")
+    require(groups == 1, f"layer {layer.name}", f"groups is {groups}", "1 where the input is bytes")
     fan_in = layer.fan_in(*shapes) or 0
-    if fan_in > op.MAX_BYTES_IN:
-        raise InputError(f"layer {layer.name}: {fan_in} bytes summed into an output, expected at most {op.MAX_BYTES_IN}")
+    require(fan_in <= op.MAX_BYTES_IN, f"layer {layer.name}", f"{fan_in} bytes summed into an output", f"at most {op.MAX_BYTES_IN}")
 
 
 @dataclass(frozen=True)
@@ -240,16 +230,14 @@ class Network:
         shapes = self.topology.verify()
         expected = self.topology.weight_shapes()
         for name, shape in expected.items():
-            if name not in self.weights:
-                raise InputError(f"weights.{name}: missing, expected shape {shape}")
+            require(name in self.weights, f"weights.{name}", "missing", f"shape {shape}")
             array = self.weights[name]
             if array.shape != shape or array.dtype != np.uint8:
                 raise InputError(f"weights.{name}: found {array.dtype} {array.shape}, expected uint8 {shape}")
             if array.size and array.max() > 1:
                 raise InputError(f"weights.{name}: found the value {array.max()}, expected 0 and 1 alone")
         for name in self.weights:
-            if name not in expected:
-                raise InputError(f"weights.{name}: no layer of that name has weights, expected {', '.join(expected)}")
+            require(name in expected, f"weights.{name}", "no layer of that name has weights", f"{', '.join(expected)}")
         for name, array in self.thresholds.items():
             own_shape = self.topology.threshold_shape(name) if name in self.topology else None
             if own_shape is None:
@@ -260,8 +248,7 @@ class Network:
             limit = self.topology.largest_sum(layer)
             fan_in = "255 * fan-in" if not self.topology.byte_maps().isdisjoint(layer.inputs) else "fan-in"
             for value in (int(array.min()), int(array.max())):
-                if abs(value) > limit + 1:
-                    raise InputError(f"thresholds.{name}: found {value}, expected at most {fan_in} + 1 = {limit + 1} either way")
+                require(abs(value) <= limit + 1, f"thresholds.{name}", f"found {value}", f"at most {fan_in} + 1 = {limit + 1} either way")
         return shapes
 
     def table(self) -> list[dict[str, Any]]:

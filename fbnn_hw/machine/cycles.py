@@ -6,6 +6,7 @@ each byte; `rtl.sdram` keeps the pace of an SDRAM, `timing.BURST` beats.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import timing
 from .config import AcceleratorConfig
@@ -327,7 +328,7 @@ class Run:
     def __init__(self, config):
         self.config = config
         self.streams = config.weights == "stream"
-        self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
+        self.mover: Any = Mover(config) if self.streams else _NoMover()
         self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
         self.pending = []  # cycles in which a drain of the current step takes the port
         self.image_came = False  # during the pass before
@@ -418,7 +419,6 @@ class Run:
     def tile_again(self, step, layer, tile_at, last):
         """As `tile`; a tile that begins as an earlier one did, of this or of another design, takes as long."""
         mover, pending = self.mover, [drain - tile_at for drain in self.pending if drain >= tile_at - HORIZON]
-        assert isinstance(mover, Mover)
         mover.run(tile_at, self.free)  # so that it looks back by less than HORIZON
         key = self.kind, last, tuple(pending), mover.state(tile_at)
         tile = _tiles.get(key)
