@@ -14,7 +14,7 @@ from ..base.errors import UsageError
 from ..ir.ops import level_bits, planes
 from . import timing
 from .learner import LearnPlan
-from .step import FIELD_VALUES, LOAD, READ_BITS, RESULT, REWIND, Step, read_field, step_words, without_defaults
+from .step import FIELD_VALUES, LOAD, RESULT, REWIND, Step, read_field, step_words, without_defaults
 from .transfers import Sources, Transfer
 
 RGB_BITS = 24
@@ -93,14 +93,9 @@ class AcceleratorConfig:
         return self.burst > 1
 
     @property
-    def flash_rate(self) -> int:
-        """Clocks of the flash in a cycle of a design that streams from it: 1 or 2."""
-        return 1 if self.sdram else self.beat_bits // 8
-
-    @property
     def way(self) -> str:
         """How it has its weights, a key of `targets.WAYS`."""
-        return "sdram" if self.sdram else "double" if self.flash_rate > 1 else self.weights
+        return "sdram" if self.sdram else "double" if self.beat_bits > 8 else self.weights
 
     @property
     def stream_bits_per_cycle(self) -> float:
@@ -136,11 +131,6 @@ class AcceleratorConfig:
     def lists(self) -> bool:
         """Whether steps have lists of reads."""
         return bool(self.order)
-
-    @property
-    def read_bits(self) -> int:
-        """Bits of a read in a list."""
-        return READ_BITS
 
     @property
     def step_words(self) -> int:
@@ -329,12 +319,9 @@ class AcceleratorConfig:
 
 def check_shape(pixels: int, lanes: int, outputs: int) -> None:
     """Raises UsageError unless these are legal dimensions of the engine."""
-    def is_power_of_two(n):
-        return n >= 1 and n & (n - 1) == 0
-
     if pixels not in (4, 8, 16):
         raise UsageError(f"--pixels {pixels}: expected 4, 8 or 16 (blocks of 2x2, 2x4 or 2x8 pixels)")
     if lanes not in (16, 32, 64, 128):
         raise UsageError(f"--lanes {lanes}: expected 16, 32, 64 or 128")
-    if not is_power_of_two(outputs) or not pixels <= outputs <= lanes:
+    if outputs.bit_count() != 1 or not pixels <= outputs <= lanes:
         raise UsageError(f"--outputs {outputs}: expected a power of two from --pixels ({pixels}) to --lanes ({lanes})")

@@ -103,7 +103,8 @@ class Mover:
     def __init__(self, config: AcceleratorConfig):
         self.config = config
         self.rows = config.rows_per_word
-        self.read, self.landing = timing.read(config.memory_registers), timing.landing(config.memory_registers)
+        self.read = timing.read(config.memory_registers)
+        self.landing = min(1, config.memory_registers)  # cycles from a row's coming until the ring has it, beyond one
         self.beats = config.row_bits // config.beat_bits  # of a row; two at least, since the mover's registers need a cycle between rows
         self.depth = config.weight_words
         self.reserved, self.level = 0, 0

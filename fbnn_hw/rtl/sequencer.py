@@ -12,7 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..machine import timing
-from ..machine.step import READ_FIELDS, step_fields
+from ..machine.step import READ_BITS, READ_FIELDS, step_fields
 from .signals import unnamed
 from .states import OneHot
 
@@ -203,7 +203,7 @@ class Sequencer(wiring.Component):
     def _lists(self, m, s):
         """The table of reads, and the place in it.  The table offers the read that may be issued in this cycle."""
         config = self.config
-        m.submodules.order = order = Memory(shape=config.read_bits, depth=len(config.order), init=config.order,
+        m.submodules.order = order = Memory(shape=READ_BITS, depth=len(config.order), init=config.order,
                                             attrs={"ram_style": "block"})
         lookup = order.read_port()
         s.entry = data.View(data.StructLayout(READ_FIELDS), lookup.data)
