@@ -116,7 +116,7 @@ class WeightMover(wiring.Component):
         s.landing = Signal(bits_for([rows - 1]))
         s.arrives = Signal()
         s.from_stream = Signal()
-        later = partial(self._behind, m) if c.memory_registers else lambda value, **options: value  # by `timing.landing` cycles
+        later = partial(self._behind, m) if c.memory_registers else lambda value, **options: value  # by `cycles.Mover.landing` cycles
         place, data = later(s.head, reset_less=True), later(Mux(s.arrives, self.row, s.packed), reset_less=True)
         for r, (write, _) in enumerate(s.ring):
             enable = later((s.arrives | s.from_stream) & (s.landing == r))
