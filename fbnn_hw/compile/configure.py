@@ -40,7 +40,7 @@ def configure(network: Network, target: Target, attempt: Attempt) -> tuple[Accel
     rows = planes(learn[1].rule) if learn else 1
     logits = network.topology.ops[-1]
     # A learner's sums, each of matches alone, have no start read: they begin at a multiple of 2 L, or no layer has one.
-    whole = not learn or logits.fan_in(*network.topology.input_shapes(logits)) * rows % (4 * attempt.shape[1]) == 0
+    whole = not learn or (logits.fan_in(*network.topology.input_shapes(logits)) or 0) * rows % (4 * attempt.shape[1]) == 0
     program = schedule.build(network, *attempt.shape, bool(learn), min(FIELD_VALUES, target.bank_words or FIELD_VALUES),
                              attempt.start_reads and whole, attempt.beside)
     _check_words(network.topology, program, target, weights)
