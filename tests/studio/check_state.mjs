@@ -70,7 +70,7 @@ for (const vector of vectors) {
   assert.equal(hex(packFile(vector.names, state, facts.check)), vector.file);
   assert.deepEqual(unpackFile(bytes(vector.file), facts), {names: vector.names, state});
   assert.deepEqual(unpackFile(text, facts).names, []);
-  const weights = weightsOf(state.output, facts.plan);
+  const weights = weightsOf(state, facts.plan);
   assert.deepEqual(await readWeights(chip, facts.plan, state.known), weights);
   vector.latents.forEach((latent, n) => {
     assert.equal(hex(sampleBytes(bytes(latent), facts)), vector.samples[n]);

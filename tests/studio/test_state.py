@@ -25,7 +25,8 @@ LEARNERS = (
     (Head(32), LearnConfig(max_classes=5, slots=6, counter_bits=4, prototype=3), 4, 16),
     (Head(64, copies=2, hidden=32, groups=2, hidden_copies=3), LearnConfig(max_classes=6, slots=9, confidence=32, prototype=16), 4, 16),
     (Head(64, hidden=64), LearnConfig(max_classes=9, slots=12, counter_bits=7, prototype=2), 8, 32),
-    (Head(64, copies=2), LearnConfig(max_classes=6, slots=1, counter_bits=4, rule="means", replays=0, thinning=0), 4, 16))
+    (Head(64, copies=2), LearnConfig(max_classes=6, slots=1, counter_bits=4, rule="means", replays=0, thinning=0), 4, 16),
+    (Head(64), LearnConfig(max_classes=6, slots=1, counter_bits=4, rule="nearest-mean", replays=0, thinning=0), 4, 16))
 NAMES = ["cat", "a \"b\"", "caf\u00e9 \U0001f375", "<img src=x onerror=alert(1)>"]
 
 
@@ -50,10 +51,11 @@ def vectors():
 def _vector(head, config, pixels, lanes):
     source = np.random.default_rng(29)
     hidden = source.integers(0, 2, (head.hidden, head.hidden_fan_in), np.uint8)
-    learner = Learner(head, config, hidden, source.integers(0, 2, (2, head.fan_in), np.uint8))
-    labels = [2, 3, 2, 0, 3] * (5 if config.adds else 1)  # enough for counters at their ends
+    shipped = 0 if config.rule == "nearest-mean" else 2
+    learner = Learner(head, config, hidden, source.integers(0, 2, (shipped, head.fan_in), np.uint8))
+    labels = [*range(shipped, 2), *[2, 3, 2, 0, 3] * (5 if config.adds else 1)]  # enough for counters at their ends
     learner.learn(source.integers(0, 2, (len(labels), head.latent), np.uint8), labels)
-    memory, plan = Memory(), LearnPlan.of(head, config, pixels, lanes, 2, 3, 11)
+    memory, plan = Memory(), LearnPlan.of(head, config, pixels, lanes, shipped, 3, 11)
     chip = ChipState(plan, learner, memory.peek, memory.poke)
     snapshot = learner.snapshot()
     chip.restore(snapshot)

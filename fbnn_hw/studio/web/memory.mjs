@@ -9,10 +9,19 @@ const mirrorRow = (plan, label, word, plane) =>
   word * plan.block_rows + plan.chunks * plan.max_classes + plane * Math.ceil(plan.max_classes / plan.pixels)
   + Math.floor(label / plan.pixels);
 
-// The bits of a counter in the planes of the mirror: LearnPlan.planes says what they are.
-const PLANES = [
-  (value) => value >= 0, (value, strong) => value >= strong, (value, strong) => value >= -strong,
-  (value, strong) => value < strong && value >= -strong];
+// The planes of the mirror of a class, a list of bits each, from its counters: LearnPlan.planes says what they are.
+function planesOf(values, presented, plan) {
+  const signs = Array.from(values, (value) => value >= 0);
+  if (plan.planes === 1) return [signs];
+  const strong = plan.averages ? presented >> 1 : plan.strong;
+  const high = Array.from(values, (value) => value >= strong), notLow = Array.from(values, (value) => value >= -strong);
+  let odd = false;
+  return [signs, high, notLow, high.map((one, n) => {
+    if (!one && notLow[n]) return true;
+    odd = !odd;
+    return plan.averages && odd;
+  })];
+}
 
 // {classes known, exemplars, registers and so on} without the large tables.
 async function readMarks(client, plan) {
@@ -60,10 +69,11 @@ function counters(table, label, plan) {
 }
 
 // The bytes of the table of the classes: counters, and their mirror.
-function tableOf(output, plan) {
+function tableOf({output, presented}, plan) {
   const rowBytes = plan.pixels * plan.lanes / 8, wordBytes = plan.lanes / 8, table = new Uint8Array(plan.class_rows * rowBytes);
   const mask = (1 << plan.counter_bits) - 1;
   output.forEach((values, label) => {
+    const planes = planesOf(values, presented[label], plan);
     for (let word = 0; word < plan.fan_in_words; word++) {
       for (let chunk = 0; chunk < plan.chunks; chunk++) {
         const row = counterRow(plan, label, word, chunk) * rowBytes;
@@ -75,7 +85,7 @@ function tableOf(output, plan) {
       for (let plane = 0; plane < plan.planes; plane++) {
         const mirror = mirrorRow(plan, label, word, plane) * rowBytes + label % plan.pixels * wordBytes;
         for (let lane = 0; lane < plan.lanes; lane++) {
-          if (PLANES[plane](values[word * plan.lanes + lane], plan.strong)) table[mirror + (lane >> 3)] |= 1 << (lane & 7);
+          if (planes[plane][word * plan.lanes + lane]) table[mirror + (lane >> 3)] |= 1 << (lane & 7);
         }
       }
     }
@@ -90,7 +100,7 @@ export async function writeState(client, state, facts) {
   verify(state, facts);
   await client.pokeWords(Space.SCALARS, 1, [0]);
   await client.pokeWords(Space.COUNTS, 0, new Array(plan.max_classes).fill(0));
-  await client.poke(Space.BANKS, plan.learn_base * plan.pixels, tableOf(state.output, plan));
+  await client.poke(Space.BANKS, plan.learn_base * plan.pixels, tableOf(state, plan));
   for (const [n, {width}] of REGISTERS.entries()) {
     await client.pokeWords(Space.NOISE + n, 0, Array.from({length: width}, (_, bit) => Number(state.registers[n] >> BigInt(bit) & 1n)));
   }
@@ -125,13 +135,10 @@ export async function readWeights(client, plan, known) {
   return weights;
 }
 
-// The same from counters.
-export const weightsOf = (output, plan) => output.map((values) => {
+// The same from the counters of a state.
+export const weightsOf = ({output, presented}, plan) => output.map((values, label) => {
   const bits = new Uint8Array(plan.planes * values.length / 8);
-  PLANES.slice(0, plan.planes).forEach((plane, number) => values.forEach((value, n) => {
-    const at = number * values.length + n;
-    if (plane(value, plan.strong)) bits[at >> 3] |= 1 << (at & 7);
-  }));
+  planesOf(values, presented[label], plan).flat().forEach((one, at) => { if (one) bits[at >> 3] |= 1 << (at & 7); });
   return bits;
 });
 

@@ -6,7 +6,7 @@
 
 import {LinkError} from "./link.mjs";
 
-const MAGIC = "FBNNLRN\0", VERSION = 2, SNAPSHOT_HEADER_BYTES = 14, SCALAR_BYTES = 35, PRESENTED_MOST = 254;
+const MAGIC = "FBNNLRN\0", VERSION = 2, SNAPSHOT_HEADER_BYTES = 14, SCALAR_BYTES = 35;
 const HEAD = "fbnn-hw learned ", LONGEST_NAME = 100, MOST_NAMES = 1024, LONGEST_LINE = 1 << 21;
 const UNSHOWN = new RegExp("[\\0-\\x1f\\x7f-\\xa0\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u1680\\u180e\\u2000-\\u200f"
   + "\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ud800-\\uf8ff\\ufdd0-\\ufdef\\ufeff\\ufff9-\\ufffb\\ufffe\\uffff\\u{110bd}\\u{110cd}"
@@ -29,7 +29,7 @@ const refuse = (name, value, expected) => new LinkError(`${name}: ${value}, expe
 
 // LinkError unless a learner with these facts can be in this state.
 export function verify(state, facts) {
-  const {max_classes: most, shipped, slots, prototype, counter_bits: width, adds} = facts.plan;
+  const {max_classes: most, shipped, slots, prototype, counter_bits: width, adds, averages, presented_most: presentedMost} = facts.plan;
   if (state.known < shipped || state.known > most) throw refuse("classes known", state.known, `${shipped} to ${most}`);
   if (state.labels.length > slots) throw refuse("exemplars", state.labels.length, `at most ${slots}`);
   REGISTERS.forEach(({name, width: bits}, n) => {
@@ -38,7 +38,7 @@ export function verify(state, facts) {
   });
   if (state.labels.length && (adds || !state.known)) throw refuse("exemplars", state.labels.length, "0");
   for (let label = 0; label < most; label++) {
-    const limits = label >= state.known ? [0, 0] : [PRESENTED_MOST, label < shipped ? 0 : prototype];
+    const limits = label >= state.known ? [0, 0] : [presentedMost, label < shipped ? 0 : prototype];
     if (state.presented[label] > limits[0]) throw refuse(`presentations of class ${label}`, state.presented[label], `at most ${limits[0]}`);
     if (state.left[label] > limits[1]) throw refuse(`prototype presentations of class ${label}`, state.left[label], `at most ${limits[1]}`);
   }
@@ -46,9 +46,11 @@ export function verify(state, facts) {
     if (label >= state.known) throw refuse(`class of exemplar ${slot}`, label, `one below ${state.known}`);
   });
   const top = 1 << width - 1;
-  for (const counters of state.output) {
-    for (const value of counters) if (value < -top || value >= top) throw refuse("counter", value, `${-top} to ${top - 1}`);
-  }
+  state.output.forEach((counters, label) => {
+    const most = averages ? state.presented[label] : top - 1;
+    if (averages && !most) throw refuse(`presentations of class ${label}`, 0, "at least 1 of a class known");
+    for (const value of counters) if (value < -1 - most || value > most) throw refuse("counter", value, `${-1 - most} to ${most}`);
+  });
 }
 
 // The snapshot of a state.  design: check value of the design.

@@ -221,7 +221,7 @@ export class Board {
 
   // [{name, exemplars, before, after}]: how many exemplars of each class, stored before a lesson, were right before and after it.
   effects(before, after) {
-    const weights = [weightsOf(before.output, this.facts.plan), weightsOf(after.output, this.facts.plan)];
+    const weights = [weightsOf(before, this.facts.plan), weightsOf(after, this.facts.plan)];
     const list = this.names.map((name) => ({name, exemplars: 0, before: 0, after: 0}));
     before.latents.forEach((latent, slot) => {
       const label = before.labels[slot], [old, now] = weights.map((rows) => answer(scores(latent, rows, this.facts)));
@@ -248,7 +248,7 @@ export class Board {
   }
 
   async rehearseIdly() {
-    const {client, state: before} = this, begun = this.right(weightsOf(before.output, this.facts.plan));
+    const {client, state: before} = this, begun = this.right(weightsOf(before, this.facts.plan));
     let best = begun, idle = 0, done = 0;
     while (this.resting && client === this.client && done < REHEARSAL && idle < 2 && best < before.labels.length) {
       for (let round = 0; round < ROUND && this.resting; round += STEP, done += STEP) await client.rehearse(STEP);
@@ -260,7 +260,7 @@ export class Board {
     }
     if (!done) return;
     await this.read(client);
-    if (this.right(weightsOf(this.state.output, this.facts.plan)) < begun) {
+    if (this.right(weightsOf(this.state, this.facts.plan)) < begun) {
       await writeState(client, before, this.facts);
       this.take(before, this.names);
     }
