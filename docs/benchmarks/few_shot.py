@@ -5,9 +5,9 @@
 
 The first asks the twenty classes of Tiny ImageNet that no training of docs/benchmarks/extractor.py sees, by which shape, losses and rule
 are chosen.  The second asks the test images of CIFAR-100, and is for a file that is done.  Of each class drawn, twenty pictures are taught
-and eighty others asked.  The rules of the chip, prototypes, means, nearest-mean and replay, begin with no class.  Beside them stand the nearest
-mean in float, and the nearest mean in two bits: a weight is 3 where the sum of a class is half the number of its pictures or more, else 1,
-and the score is 1 less for each weight of 3.
+and eighty others asked.  The rules of the chip, prototypes, means, nearest-mean and replay, begin with no class.  Beside them stand the
+nearest mean in float, and the nearest mean in two bits: a weight is 3 where the sum of a class is half the number of its pictures or more,
+else 1, and the score is 1 less for each weight of 3.
 
 tiny-imagenet-32.npz: the training images of Tiny ImageNet in 32 x 32 (as in github.com/DhanashriPalodkar/imageet32x32), "images" uint8
 (100000, 3, 32, 32), red, green, blue; "labels" (100000,), numbers of "names" (200,), the WordNet ids in sorted order.

@@ -119,14 +119,14 @@ def show(args: Args, out: Output, origins: list[tuple], classes: Sequence[str], 
             entry |= {"unknown": unknown, "nearest": classes[best]}
         if label is not None:
             entry["label"] = label
+        known = [i for i in order[n, :args.top].tolist() if classes[i] is not None]  # without forgotten classes
         if args.top > 1:
-            known = [i for i in order[n, :args.top].tolist() if classes[i] is not None]  # without forgotten classes
             entry["top"] = [{"class": classes[i], "index": i, "logit": int(logits[n, i])} for i in known]
         if args.latent:
             entry["latent"] = bits.pack(latents[n]).tobytes().hex()
         entries.append(entry)
         where = f"{file}[{number}]" if file == args.data or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
-        ranks = "unknown, nearest " * unknown + ", ".join(f"{classes[i]} ({logits[n, i]})" for i in order[n, :args.top] if classes[i] is not None)
+        ranks = "unknown, nearest " * unknown + ", ".join(f"{classes[i]} ({logits[n, i]})" for i in known)
         line = ", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
                           *([f"latent {entry['latent']}"] if args.latent else ())])
         out.text(line.replace("\n", r"\n"))  # a file's name may have one

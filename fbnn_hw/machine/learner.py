@@ -105,7 +105,8 @@ class LearnPlan:
     def learner(self, network: Network) -> Learner:
         """A new reference `Learner` of a design of this network, in the state after reset."""
         options = {f.name: getattr(self, f.name) for f in fields(LearnConfig) if hasattr(self, f.name)}
-        return Learner.of(network, LearnConfig(**options), keep_classes=self.shipped > 0)
+        config = LearnConfig(**options)
+        return Learner.of(network, config) if self.shipped else Learner(Head.of_latent(network.topology), config)
 
     @property
     def fan_in_words(self) -> int:

@@ -4,6 +4,7 @@
 import {Space} from "./numbers.mjs";
 import {REGISTERS, verify} from "./state.mjs";
 
+const FORGOTTEN = 0x8000;  // in the word of a class's presentations
 const counterRow = (plan, label, word, chunk) => word * plan.block_rows + chunk * plan.max_classes + label;
 const mirrorRow = (plan, label, word, plane) =>
   word * plan.block_rows + plan.chunks * plan.max_classes + plane * Math.ceil(plan.max_classes / plan.pixels)
@@ -32,7 +33,10 @@ async function readMarks(client, plan) {
   }
   const {known, used, frozen} = await client.learned();
   const counts = await client.words(Space.PRESENTED, 0, plan.max_classes);
-  return {known, used, frozen, registers, presented: counts.map((n) => n & 0xFF), left: counts.map((n) => n >> 8)};
+  const limits = plan.unknown ? (await client.words(Space.COUNTS, 0, plan.max_classes)).map((n) => n << 16 >> 16) : null;
+  const forgotten = plan.forget ? counts.flatMap((n, label) => n & FORGOTTEN ? [label] : []) : null;
+  const left = counts.map((n) => (plan.forget ? n & ~FORGOTTEN : n) >> 8);
+  return {known, used, frozen, registers, presented: counts.map((n) => n & 0xFF), left, limits, forgotten};
 }
 
 // The whole state; LinkError for one that no learner of this design can be in.
@@ -104,8 +108,10 @@ export async function writeState(client, state, facts) {
   for (const [n, {width}] of REGISTERS.entries()) {
     await client.pokeWords(Space.NOISE + n, 0, Array.from({length: width}, (_, bit) => Number(state.registers[n] >> BigInt(bit) & 1n)));
   }
-  await client.pokeWords(Space.PRESENTED, 0, state.presented.map((n, label) => n | state.left[label] << 8));
-  await writeExemplars(client, state.labels, state.latents, facts);
+  await client.pokeWords(Space.PRESENTED, 0, state.presented.map((n, label) =>
+    n | state.left[label] << 8 | (state.forgotten?.includes(label) ? FORGOTTEN : 0)));
+  if (state.limits) await client.pokeWords(Space.COUNTS, 0, state.limits);
+  if (!plan.adds) await writeExemplars(client, state.labels, state.latents, facts);
   await client.pokeWords(Space.SCALARS, 0, [state.known, state.labels.length, Number(state.frozen)]);
 }
 
@@ -173,12 +179,13 @@ export function sampleBytes(latent, facts, length = 0) {
   return bits;
 }
 
-// Scores of each class for a latent.  The last of several planes meets ones.
-export function scores(latent, weights, facts) {
+// Scores of each class for a latent; that of a forgotten one is below all others.  The last of several planes meets ones.
+export function scores(latent, weights, facts, forgotten = null) {
   const {plan} = facts, values = new Uint8Array(plan.planes * plan.fan_in / 8).fill(255);
   const own = spread(sampleBytes(latent, facts), 0, plan.latent + plan.hidden, plan.copies);
   for (let plane = 0; plane < Math.max(1, plan.planes - 1); plane++) values.set(own, plane * plan.fan_in / 8);
-  return weights.map((row) => plan.planes * plan.fan_in - 2 * differing(row, values));
+  return weights.map((row, label) => forgotten?.includes(label) ? -2 - plan.planes * plan.fan_in
+    : plan.planes * plan.fan_in - 2 * differing(row, values));
 }
 
 export const answer = (numbers) => numbers.indexOf(Math.max(...numbers));
