@@ -24,7 +24,8 @@ PICTURES = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / 
 """fbnn_hw/docs/pictures in an installed package, docs/pictures at the top of a checkout."""
 IMPORT = re.compile(r'^import\s+(?:\{[^}]*\}\s+from\s+)?"\./([\w.]+)";\n', re.MULTILINE)
 PLAN = ("pixels", "lanes", "max_classes", "shipped", "slots", "copies", "counter_bits", "adds", "prototype", "learn_base", "slots_base",
-        "fan_in_words", "stored_bits", "per_row", "chunks", "planes", "averages", "unknown", "forget", "block_rows", "class_rows", "slot_rows")
+        "fan_in_words", "stored_bits", "per_row", "chunks", "planes", "averages", "unknown", "forget", "block_rows", "class_rows",
+        "slot_rows")
 SHIPPED_EXAMPLES = 2
 """Pictures of each class that ships which the page brings along."""
 

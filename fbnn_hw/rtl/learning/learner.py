@@ -174,8 +174,8 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         m.submodules.registers = s.registers = Registers(p.seed)
         m.submodules.sample = s.sample = SampleMemory(p.words, p.lanes, p.copies)
         m.submodules.classes = s.classes = ClassTable(
-            p.max_classes, self._sum_bits if p.unknown else p.slots.bit_length(), p.prototype, p.most_presented if p.averages else 0, p.unknown,
-            p.forget)
+            p.max_classes, self._sum_bits if p.unknown else p.slots.bit_length(), p.prototype, p.most_presented if p.averages else 0,
+            p.unknown, p.forget)
         m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence, p.averages)
         self._slot_labels(m, s)
         return s
@@ -377,7 +377,7 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         """Compare the candidate with the limit of its class, and compute the next limit."""
         limit, presented = s.classes.counts.as_signed(), s.classes.presented_left[:8]
         above = unnamed(signed(self._sum_bits + 1))
-        early = ~(presented[3:].any() | presented[2] & presented[:2].any())  # before sample EARLY + 1
+        early = ~(presented[3:].any() | presented[1] & presented[2])  # before sample EARLY + 1
         s.below = above[-1]
         m.d.comb += [above.eq(s.candidate - limit), s.classes.limit.eq(limit + Mux(s.below | early, above >> FAST, above >> SLOW))]
 
