@@ -349,11 +349,10 @@ class _Memory:
         """The twin, with the answers of the mirror and of the table of the classes."""
         known, strong = min(self._word(Space.SCALARS, 0), self.plan.max_classes), self.plan.strong(2)
         mirrors = [self.chip.read_mirror(label).astype(np.int8) for label in range(known)]
-        output = [mirror[0] - 1 if self.plan.planes == 1 else np.select(
+        rows = [mirror[0] - 1 if self.plan.planes == 1 else np.select(
             [mirror[1] > 0, mirror[0] > 0, mirror[2] > 0], [strong, 0, -1], -1 - strong) for mirror in mirrors]
         self.twin.reset()
-        shape = len(output), self.learner.head.fan_in
-        output = np.array(output, np.int8).reshape(shape)
+        output = np.array(rows, np.int8).reshape(known, self.learner.head.fan_in)
         state = replace(self.twin.state, known=known, output=output)
         if self.plan.forget:
             forgotten = [label for label in range(known) if self._word(Space.PRESENTED, label) >> 8 >= FORGOTTEN]
