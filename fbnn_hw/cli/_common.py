@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import files
-from ..base.errors import UsageError, nearest
+from ..base.errors import InputError, UsageError, nearest
 
 if TYPE_CHECKING:
     from ..data.datasets import Images
@@ -427,11 +427,13 @@ def set_threads(args: Args) -> None:
         torch.set_num_threads(args.threads)
 
 
-def checkpoint(name: str) -> tuple[Path, "Network"]:
-    """(path, "Network") of --model."""
+def checkpoint(name: str, classifies: bool = False) -> tuple[Path, "Network"]:
+    """(path, "Network") of --model.  classifies: raises InputError where it has no class."""
     from ..checkpoints import load
 
     network = load(name)
+    if classifies and not network.topology.classes:
+        raise InputError(f"{network.source}: has no class, expected a model with some; generate --learn makes a design that is taught them")
     return network.source, network
 
 

@@ -40,7 +40,7 @@ def arguments(parser: Parser) -> None:
     for field in fields(LearnConfig):
         if field.name in HELP:
             default = DEFAULTS.get(field.name, field.default)
-            other = f"; {ADDING_DEFAULTS[field.name]} with the rules {' and '.join(ADDING)}" if field.name in ADDING_DEFAULTS else ""
+            other = "".join(f"; {ADDING_DEFAULTS[rule][field.name]} with {rule}" for rule in ADDING if field.name in ADDING_DEFAULTS[rule])
             learner.add_argument(f"--{field.name.replace('_', '-')}", type=_common.natural, metavar="N",
                                  help=f"{HELP[field.name]} (default: {default}{other})")
     learner.add_argument("--rule", choices=RULES, default=LearnConfig.rule, help=f"default: {LearnConfig.rule}")
@@ -74,7 +74,7 @@ def run(args: Args, out: Output) -> None:
         _common.named("--out", args.out, ".json")
     names = {field.name for field in fields(LearnConfig)}
     given = {n: v for n, v in vars(args).items() if n in names and v is not None}
-    config = LearnConfig(scenario.classes, **(ADDING_DEFAULTS if args.rule in ADDING else DEFAULTS) | given)
+    config = LearnConfig(scenario.classes, **ADDING_DEFAULTS.get(args.rule, DEFAULTS) | given)
     config.verify()
     path, network = _common.checkpoint(args.model)
     if args.out:

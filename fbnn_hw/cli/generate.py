@@ -15,7 +15,7 @@ EXAMPLES = (
 
 
 def arguments(parser: Parser) -> None:
-    from ..design import INPUTS, LEARNERS, WRAPPERS
+    from ..design import INPUTS, LEARNERS, STARTS, WRAPPERS
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
@@ -35,8 +35,8 @@ def arguments(parser: Parser) -> None:
                         help="sleep between frames: clock stopped, flash and memory at rest, until a byte comes (ice40)")
     parser.add_argument("--learn", nargs="?", const=LEARNERS[0], choices=LEARNERS,
                         help="a chip that goes on learning new classes: beside the model's, by replay of stored samples (the default), "
-                        "or from none, many, by a prototype each, or by a mean in two bits, which is more accurate and larger "
-                        "(fbnn-hw help on-chip-learning)")
+                        "or from none, many, by a prototype each, or with nearest-mean by a mean in two bits, which is more "
+                        "accurate and larger; means is that of earlier versions (fbnn-hw help on-chip-learning)")
     parser.add_argument("--max-classes", type=_common.up_to(1024), metavar="N",
                         help="with --learn: classes there is room for, with replay the model's included (default: those and 6 more)")
     parser.add_argument("--exemplars", type=_common.count, metavar="N",
@@ -44,6 +44,12 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--counter-bits", type=_common.up_to(8), metavar="B",
                         help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8; with prototypes "
                         "and means 4)")
+    parser.add_argument("--unknown", action="store_true",
+                        help="with --learn nearest-mean: it answers unknown to an image that is far from every class it knows")
+    parser.add_argument("--forget", action="store_true", help="with --learn: learn --forget can take one class away")
+    parser.add_argument("--start", choices=STARTS,
+                        help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
+                        "classes and learns by replay)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
@@ -84,7 +90,7 @@ def _learning(estimate, config):
     learning = estimate["learning"]
     rows = ", ".join(f"{what} {count:,}" for what, count in learning["rows"].items() if count)
     if not config.learning.replays:
-        return (f"learns  up to {learning['max_classes']} classes, from none, a {config.learning.rule.removesuffix('s')} each; "
+        return (f"learns  up to {learning['max_classes']} classes, from none, a {config.learning.kept} each; "
                 f"rows of {learning['row_bits']} bits: {rows}",
                 f"        {learning['learn_cycles']:,} cycles for a new sample (estimated)")
     return (f"learns  up to {learning['max_classes']} classes; a replay buffer of {learning['exemplars']:,} "

@@ -135,7 +135,7 @@ def parameters(plan, boot_bytes, frame_bytes):
     config = plan.config
     macros = {
         "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": config.image_bytes, "SCORE_BITS": config.score_bits,
-        "CLASS_BITS": (max(2, config.result_classes) - 1).bit_length(), "LANES": config.lanes,
+        "CLASS_BITS": config.result_bits, "LANES": config.lanes,
         "STEP_BITS": len(config.program).bit_length()}
     if config.weights == "stream":
         macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes, "BEAT_BYTES": config.beat_bits // 8,

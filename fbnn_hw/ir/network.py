@@ -30,6 +30,8 @@ LATENT = "latent"
 class Topology:
     """Ops and class names, without weights.  Shapes follow from the ops.
 
+    A network that is to be taught may have no class; its layer of the logits has one output then, which nothing reads.
+
     Raises InputError, in `verify`, naming the first layer that is not legal.
     """
 
@@ -68,8 +70,8 @@ class Topology:
                 raise InputError(f"layer {layer.name}: {weight_bits} weight bits up to here, expected at most {MAX_WEIGHT_BITS}")
         last = self.ops[-1]
         require(getattr(last, "logits", False), f"layer {last.name}", f"last layer is {last.kind}", "a dense layer with logits=True")
-        if shapes[last.name][0] != len(self.classes):
-            raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {len(self.classes)}, one for each class name")
+        if shapes[last.name][0] != (outputs := len(self.classes) or 1):
+            raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {outputs}, one for each class name")
         if "logits" in shapes and last.name != "logits":
             raise InputError("layer logits: is not the last one, expected another name")  # reports and dumps mean the last by it
         if sum(isinstance(o, op.Input) for o in self.ops) != 1:
@@ -207,10 +209,11 @@ class Network:
     training: dict[str, Any] = field(default_factory=dict)
     source: Path | None = field(default=None, compare=False)
 
-    def extractor(self, name: str) -> "Network":
+    def extractor(self, name: str, classes: bool = True) -> "Network":
         """Return the network up to layer `name`, a vector: the layers that its bits depend on.
 
-        A classifier whose weights are all 0 takes the place of the others, since a network ends in logits.
+        A classifier whose weights are all 0 takes the place of the others, since a network ends in logits.  classes False: the network
+        has no class.
         """
         topology = self.topology
         needed, last = {name}, topology.ops[-1]
@@ -219,10 +222,11 @@ class Network:
             if layer.name in needed:
                 needed.update(layer.inputs)
         layers = tuple(layer for layer in topology.ops if layer.name in needed)
-        logits = replace(last, inputs=(name,), groups=1)
+        names = topology.classes if classes else ()
+        logits = replace(last, inputs=(name,), groups=1, out_channels=len(names) or 1)
         weights = {layer.name: self.weights[layer.name] for layer in layers if layer.name in self.weights}
-        weights[last.name] = np.zeros((len(topology.classes), topology.shapes[name][0]), np.uint8)
-        return replace(self, topology=replace(topology, ops=(*layers, logits)), weights=weights,
+        weights[last.name] = np.zeros((len(names) or 1, topology.shapes[name][0]), np.uint8)
+        return replace(self, topology=replace(topology, ops=(*layers, logits), classes=names), weights=weights,
                        thresholds={key: value for key, value in self.thresholds.items() if key in needed})
 
     def verify(self) -> dict[str, Shape]:

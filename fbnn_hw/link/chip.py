@@ -8,6 +8,7 @@ from ..base.errors import InputError, show
 from ..machine.learner import LearnPlan
 from ..machine.learner_memory import Rows, bits_of, counter_rows, counters_of, exemplar_rows, mirror_rows
 from ..machine.protocol import Space
+from ..reference.learning.config import FORGOTTEN
 from ..reference.learning.learner import Learner
 from ..reference.learning.lfsr import REGISTERS
 from ..reference.learning.snapshot import State
@@ -26,7 +27,8 @@ class Impossible(InputError):
 
 def marks_of(learner: Learner) -> Marks:
     """The `ChipState.marks` of a chip in a learner's state.  Every lesson and every reset change them; two states may have the same."""
-    return (learner.known, learner.buffer.used, learner.frozen, learner.registers, list(learner.presented), list(learner.prototypes_left))
+    return (learner.known, learner.buffer.used, learner.frozen, learner.registers, list(learner.presented),
+            [left | FORGOTTEN * (label in learner.forgotten) for label, left in enumerate(learner.prototypes_left)])
 
 
 def _joined(classes: Iterable[Rows]) -> Rows:
@@ -103,13 +105,21 @@ class ChipState:
         stored = np.unpackbits(words.reshape(-1), bitorder="little").reshape(p.fan_in_words, p.chunks, classes, p.per_row, p.stored_bits)
         output = np.moveaxis(counters_of(p, stored), 2, 0).reshape(classes, learner.head.fan_in).astype(np.int8)
         labels = self.peek(Space.LABELS, 0, used) if used else []
-        state = State(learner.design, classes, frozen, registers, presented, left, labels, latents,
-                      output, None)
+        limits = forgotten = None
+        if p.forget:
+            forgotten, left = frozenset(label for label, n in enumerate(left) if n >= FORGOTTEN), [n % FORGOTTEN for n in left]
+        if p.unknown:
+            limits = self.limits()
+        state = State(learner.design, classes, frozen, registers, presented, left, labels, latents, output, None, limits, forgotten)
         try:
             state.verify(learner, CHIP)
         except InputError as error:
             raise Impossible(str(error)) from None
         return state
+
+    def limits(self) -> list[int]:
+        """Read the limits of the classes."""
+        return np.array(self.peek(Space.COUNTS, 0, self.plan.max_classes)).astype(np.uint16).astype(np.int16).tolist()
 
     def marks(self) -> Marks:
         """(classes known, exemplars, frozen, registers, presented and left of each class).
@@ -141,18 +151,31 @@ class ChipState:
         state.verify(self.learner)
         self.poke(Space.SCALARS, 1, [0])
         self.poke(Space.COUNTS, 0, [0] * p.max_classes)
-        self._write_rows(_joined(counter_rows(p, label, state.output[label]) for label in range(state.known)))
+        self._write_rows(_joined(
+            counter_rows(p, label, state.output[label], state.presented[label]) for label in range(state.known)))
         for n, (taps, value) in enumerate(zip(REGISTERS.values(), state.registers)):
             self.poke(Space.NOISE + n, 0, [value >> i & 1 for i in range(taps.width)])
-        self.poke(Space.PRESENTED, 0, [n | left << 8 for n, left in zip(state.presented, state.left)])
-        self.store(state.latents, state.labels)
+        self._write_classes(state)
+        if not p.adds:
+            self.store(state.latents, state.labels)
         self.poke(Space.SCALARS, 0, [state.known, len(state.labels), int(state.frozen)])
 
     def show(self, state: State) -> None:
         """Write the part of a `State` that classification reads.  The learner must not learn afterwards.  InputError as in `write`."""
         state.verify(self.learner)
-        self._write_rows(_joined(mirror_rows(self.plan, label, state.output[label]) for label in range(state.known)))
+        self._write_rows(_joined(
+            mirror_rows(self.plan, label, state.output[label], state.presented[label]) for label in range(state.known)))
+        if self.plan.unknown or self.plan.forget:
+            self._write_classes(state)
         self.poke(Space.SCALARS, 0, [state.known])
+
+    def _write_classes(self, state: State) -> None:
+        """Write the table of the classes but for the numbers of their exemplars."""
+        forgotten = state.forgotten or ()
+        self.poke(Space.PRESENTED, 0, [n | (left | FORGOTTEN * (label in forgotten)) << 8
+                                       for label, (n, left) in enumerate(zip(state.presented, state.left))])
+        if state.limits is not None:
+            self.poke(Space.COUNTS, 0, [limit & 0xFFFF for limit in state.limits])
 
     def store(self, latents: np.ndarray, labels: Iterable[int]) -> None:
         """Fill an empty buffer, as `Learner.store` does: uint8 bits (N, latent), labels (N,) of classes known."""

@@ -86,6 +86,8 @@ class Client:
         self.sequence = 0
         self.repeated = 0
         """Requests that were sent again."""
+        self.asks_unknown = False
+        """Whether a result says that the learner answers "unknown"; for a design made with --unknown alone."""
         self._unanswered: int | None = None  # sequence of a request whose reply may still come
         self._deadline = math.inf
 
@@ -251,7 +253,7 @@ class Client:
                              f"({identity.size} x {identity.size} pixels, {kind})")
         if latent and not identity.latent_bytes:
             raise InputError(f"{self.name}: this design has no latent")
-        return identity, protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
+        return identity, protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent) | protocol.UNKNOWN * self.asks_unknown
 
     @staticmethod
     def _result(identity: protocol.Identity, flags: int, reply: bytes) -> protocol.Result:

@@ -244,6 +244,11 @@ class AcceleratorConfig:
         return self.learning.max_classes if self.learning else self.classes
 
     @property
+    def result_bits(self) -> int:
+        """Bits of a result: the class, and above it whether the learner answers "unknown"."""
+        return (max(2, self.result_classes) - 1).bit_length() + bool(self.learning and self.learning.unknown)
+
+    @property
     def thresholds(self) -> bool:
         """Whether a tile may begin with a bias word, which holds start values of its accumulators."""
         return any(step.bias for step in self.program)

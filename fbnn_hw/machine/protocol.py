@@ -54,7 +54,7 @@ class Opcode(IntEnum):
     """The requests.
 
     IDENTIFY, STATUS: no payload.
-    CLASSIFY: an image of `image_bytes`; LOGITS, LATENT or both may be added to the opcode.
+    CLASSIFY: an image of `image_bytes`; LOGITS, LATENT or both may be added to the opcode, and UNKNOWN where a learner answers so.
 
     The others are for designs that learn.  Their payload is `operand`, number and count:
 
@@ -103,7 +103,10 @@ class Space(IntEnum):
 
 LOGITS = 1
 LATENT = 2
+UNKNOWN = 4
+"""Added to CLASSIFY: the highest bit of the class says that the learner takes the image for none that it knows."""
 REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
+UNKNOWN_REQUESTS = tuple(Opcode.CLASSIFY | UNKNOWN | flags for flags in range(4))
 COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.RESET)
 LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + len(Space)))
 OPERAND_BYTES = 4
@@ -408,15 +411,16 @@ def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:
 class Result:
     """The result of CLASSIFY for one image.  Logits and latent are None where they were not asked for."""
 
-    index: int | None  # the class; None where the board knows no class
+    index: int | None  # the class, or where `unknown` the nearest one; None where the board knows no class
     logits: tuple[int, ...] | None  # one for each class known
     latent: bytes | None  # its words in memory; channel c is bit `latent_bits[c]`, a list in layout.json
+    unknown: bool = False  # whether the learner answers so
 
     @classmethod
     def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, most: int = 0xFFFF) -> Self:
         """Read the result of an image from the reply to it.
 
-        flags: LOGITS and LATENT, as asked for.  classes: how many there are; None where a learner may
+        flags: LOGITS, LATENT and UNKNOWN, as asked for.  classes: how many there are; None where a learner may
         know any number up to `most`.  Raises InputError where the length is wrong, a class does not
         exist, or a class is not the first one with the largest logit.
         """
@@ -429,9 +433,11 @@ class Result:
             raise InputError(f"the board's result has {len(data)} bytes, expected {size}")
         logits = tuple(int.from_bytes(data[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
         index = int.from_bytes(data[-2:], "little")
-        nothing = logits == () and not index  # no class is known
+        unknown = bool(flags & UNKNOWN and index >> 15)
+        index &= 0x7FFF if flags & UNKNOWN else 0xFFFF
+        nothing = logits == () and not index and not unknown  # no class is known
         if index >= classes and not nothing:
             raise InputError(f"the board found class {index}, expected one below {classes}")
         if logits and index != logits.index(max(logits)):
             raise InputError(f"the board found class {index}, expected {logits.index(max(logits))}, whose logit is the largest")
-        return cls(None if nothing else index, logits, data[at:-2] if flags & LATENT else None)
+        return cls(None if nothing else index, logits, data[at:-2] if flags & LATENT else None, unknown)

@@ -186,7 +186,7 @@ class AxiStreamWrapper(wiring.Component):
             words = self._outgoing(ports, name, layout)
             value = words.payload.word.as_signed() if name == "logits" else words.payload.word
             self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
-        result = self._outgoing(ports, "result", range(max(2, c.result_classes)))
+        result = self._outgoing(ports, "result", c.result_bits)
         m.d.comb += packets.answered.eq(result.valid & result.ready)
         self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)
 

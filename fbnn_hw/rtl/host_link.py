@@ -95,12 +95,13 @@ class HostLink(Requests, Replies, wiring.Component):
         self.mark, self.model_mark, self.clocks, self.plan = mark, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
         self.learns = plan is not None
+        self.unknown = self.learns and plan.unknown
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
             # As `Accelerator` has them; `busy` is used where the design learns.
             "pixels": Out(stream.Signature(8)),
             "logits": In(stream.Signature(data.StructLayout({"value": signed(score_bits), "last": 1}))),
-            "result": In(stream.Signature(range(max(2, plan.max_classes if plan else classes)))),
+            "result": In(stream.Signature((max(2, plan.max_classes if plan else classes) - 1).bit_length() + self.unknown)),
             "latent": In(stream.Signature(data.StructLayout({"word": lanes, "last": 1}))),
             "want_latent": Out(1), "busy": In(1),
             "abort": Out(1),  # strobes to reset the accelerator
@@ -212,7 +213,7 @@ class HostLink(Requests, Replies, wiring.Component):
 
     def _byte_flags(self, m, s):
         """Set the flags that say what the received byte means."""
-        requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
+        requests = *protocol.REQUESTS, *(protocol.UNKNOWN_REQUESTS * self.unknown), *(protocol.LEARNING_REQUESTS * self.learns)
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
         m.d.sync += [
             s.accept.eq(s.strobe & ~s.bad), s.trouble.eq(s.broken | Mux(s.strobe, s.bad, s.quiet)),
