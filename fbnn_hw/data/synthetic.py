@@ -2,7 +2,6 @@
 
 import numpy as np
 
-
 EACH = 40
 """Images of each class."""
 
