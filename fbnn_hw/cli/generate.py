@@ -20,7 +20,7 @@ def arguments(parser: Parser) -> None:
 
     _common.add_model(parser)
     target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
-    _common.completed(target, lambda **_: TARGETS)
+    _common.completed(target, lambda: TARGETS, files=False)
     parser.add_argument("--pixels", type=_common.count, metavar="Q",
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=_common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")

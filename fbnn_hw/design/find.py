@@ -1,6 +1,5 @@
 """Designs in a folder of designs: the youngest, the one that a board holds, and the speeds at which boards with them talk."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from ..base import files
 from ..base.errors import InputError, whole
 from ..machine.line import DEFAULT_BAUD
 from ..targets import TARGETS
-from .folder import MANIFEST_BYTES, MOST_BYTES, Design, manifest_of
+from .folder import MOST_BYTES, Design, manifest_of
 
 OUT = "rtl_out"
 """The folder that designs are written to.  It is searched where no design is named."""
@@ -51,10 +50,7 @@ def _folders(root):
 
 def _learns(folder):
     """Whether the design in a folder learns, by its configuration; False for one that is damaged."""
-    try:
-        return json.loads(files.read(folder / "config.json", MOST_BYTES, "a configuration"))["learning"] is not None
-    except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+    return (files.json_object(folder / "config.json", MOST_BYTES) or {}).get("learning") is not None
 
 
 def link_speeds(design: Design | None = None) -> list[int]:
@@ -83,8 +79,5 @@ def link_speeds(design: Design | None = None) -> list[int]:
 
 def _built_baud(path):
     """The speed that a record of `build` says, or 0."""
-    try:
-        baud = json.loads(files.read(path, MANIFEST_BYTES, "a record of fbnn-hw build"))["baud"]
-    except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return 0
+    baud = (files.json_object(path) or {}).get("baud")
     return baud if whole(baud, 1, 10 ** 8) else 0

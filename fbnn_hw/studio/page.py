@@ -128,6 +128,8 @@ def of_learner(learner, plan) -> dict:
 
 def examples(design) -> list[dict]:
     """[{name, kind, data}]: pictures to ask about, of the classes that ship, and to teach, as data URLs."""
+    from PIL import Image
+
     from ..data.datasets import load
 
     ask = []
@@ -135,19 +137,12 @@ def examples(design) -> list[dict]:
     shared = [name for name in design.classes if name in images.classes]
     if shared and images.images.shape[-1] == design.config.size:
         examples = images.select(shared).thinned(SHIPPED_EXAMPLES)
-        ask = [{"name": examples.classes[label], "kind": "ask", "data": _png(image)}
-               for image, label in zip(examples.images, examples.labels)]
+        for image, label in zip(examples.images, examples.labels):
+            Image.fromarray(image.transpose(1, 2, 0)).save(file := io.BytesIO(), "png", optimize=True)
+            ask.append({"name": examples.classes[label], "kind": "ask", "data": _url("png", file.getvalue())})
     teach = [{"name": "mug", "kind": "teach", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug/*.jpg"))]
     asked = [{"name": "mug", "kind": "ask", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug-*.jpg"))]
     return [*teach, *asked, *ask]
-
-
-def _png(image):
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(image.transpose(1, 2, 0)).save(file, "png", optimize=True)
-    return _url("png", file.getvalue())
 
 
 def _url(kind, data):
