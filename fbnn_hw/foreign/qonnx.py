@@ -65,7 +65,8 @@ class _Reader:
 
     def read(self, name, classes):
         for node in self.graph.nodes:
-            require(not self.ended, node, f"follows a {self.ended.op}", "the end of the network")
+            if self.ended:
+                raise InputError(f"{node}: follows a {self.ended.op}, expected the end of the network")
             self._checked(node)
         output = self._output_of(self.graph.output, "the output")
         if not isinstance(output, Map):
