@@ -38,9 +38,8 @@ def configure(network: Network, target: Target, attempt: Attempt) -> tuple[Accel
     """The configuration of an attempt, and its program.  Raises FitError if a memory is too small."""
     learn, weights = attempt.learner, attempt.weights
     rows = planes(learn[1].rule) if learn else 1
-    logits = network.topology.ops[-1]
     # A learner's sums, each of matches alone, have no start read: they begin at a multiple of 2 L, or no layer has one.
-    whole = not learn or logits.fan_in(*network.topology.input_shapes(logits)) * rows % (4 * attempt.shape[1]) == 0
+    whole = not learn or network.topology.largest_sum(network.topology.ops[-1]) * rows % (4 * attempt.shape[1]) == 0
     program = schedule.build(network, *attempt.shape, bool(learn), min(FIELD_VALUES, target.bank_words or FIELD_VALUES),
                              attempt.start_reads and whole, attempt.beside)
     _check_words(network.topology, program, target, weights)

@@ -126,7 +126,8 @@ def _late_words(config, need, end):
         total += step.tiles * step.tile_words
         ends.append(total)
     per_word, first = config.rows_per_word, config.resident_rows // config.rows_per_word
-    grid, late = _grid(config.transfers), []
+    grid = _grid(config.transfers)
+    late: list[_Late] = []
     sources = np.concatenate([residents_of(transfer) for transfer in config.transfers])
     for high in np.flatnonzero(sources)[first:].tolist():
         top = end - len(late) * per_word
