@@ -68,7 +68,7 @@ def _image_steps(config, program):
 
 def _common_fields(network, target, program, weights, rows):
     """{field: value} of a configuration, however its weights are kept.  rows: binary ones of a class that a logit is the sum of."""
-    topology, image = network.topology, program.arrangement.graph.image
+    topology, image = network.topology, program.graph.image
     pixels, lanes, outputs = program.shape
     latent = program.tensors.get(LATENT)
     # A map of one block lies in several banks; and a latent that global pooling stores does not stay.
@@ -79,7 +79,7 @@ def _common_fields(network, target, program, weights, rows):
     if pooled is not None and pooled.shape[2] < columns:
         mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
     logits = next(op for op in topology.ops if getattr(op, "logits", False))
-    sum_bits = max(accumulator_bits(program.arrangement, network), starts.least_bits(lanes) * program.start_reads)
+    sum_bits = max(accumulator_bits(program, network), starts.least_bits(lanes) * program.start_reads)
     logit_bits = (topology.largest_sum(logits) * rows).bit_length() + 1
     if rows > 1:
         sum_bits = max(sum_bits, logit_bits - 1)
