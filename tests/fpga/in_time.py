@@ -10,6 +10,7 @@ from dataclasses import replace
 from fbnn_hw.base import bits
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.ir.models import CIFAR10, vgg
+from fbnn_hw.machine import protocol
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.simulate import virtual
 from fbnn_hw.targets import TARGETS
