@@ -89,9 +89,9 @@ class Arrangement:
     graph: Graph
     layers: tuple[Layer, ...]
     tensors: dict[str, Tensor]  # in the order of the graph
-    used: int  # words of a bank
+    used: int  # words of a bank that hold features
     tiles: dict[Sum, tuple[Tile, ...]]  # of each sum that the array computes
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # (pixels, lanes, outputs) of the engine
     lists: bool  # whether the reads are lists, else loops over taps and words
 
     @cached_property

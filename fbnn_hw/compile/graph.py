@@ -270,14 +270,12 @@ class _Builder:
         self.views[op.name] = View(np.concatenate([view.bits for view in views]), shape, sum((view.parts for view in views), ()))
 
     def _slice(self, op):
-        self._renamed(op, slice(op.start, op.stop))
-
-    def _shuffle(self, op):
-        self._renamed(op, np.arange(self.shapes[op.name][0]).reshape(op.groups, -1).T.reshape(-1))
-
-    def _renamed(self, op, order):
         self._needs_lists(f"{op.name}: {op.kind}")
+        channels = np.arange(self._view(op).shape[0])
+        order = channels[op.start:op.stop] if op.kind == "slice" else channels.reshape(op.groups, -1).T.reshape(-1)
         self.views[op.name] = View(self._view(op).bits[order], self.shapes[op.name], ())
+
+    _shuffle = _slice
 
     def _duplicate(self, op):
         view = self._view(op)

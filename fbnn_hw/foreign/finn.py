@@ -10,6 +10,7 @@ reads bytes p as q = round(128 (2 p / 255 - 1)), at most 127: its bit is 1 where
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -91,9 +92,8 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     else:
         raise InputError(f"{folder}: {len(layers)} layers, {len(bare)} of them without thresholds, expected CNV-W1A1 (9, the last "
                          f"without) or LFC-W1A1 ({LFC_LAYERS}, all with); are files missing?")
-    network, parts, exact, scale, shift, note = imported
-    network.verify()
-    return Imported(network, "FINN", parts, exact, scale, shift, (*note, *notes))
+    imported.network.verify()
+    return replace(imported, notes=(*imported.notes, *notes))
 
 
 def _used(layer):
@@ -155,7 +155,7 @@ def _of_popcount(thresholds, fan_in):
 
 
 def _cnv(folder, layers, classes):
-    """(network, parts, exact, scale, shift, notes) of CNV: convolutions of 3 x 3 without padding, of which the first reads bytes."""
+    """CNV: convolutions of 3 x 3 without padding, of which the first reads bytes."""
     network_ops, weights, thresholds, parts = [ops.Bits8("input", (), CNV_SIZE, TABLE)], {}, {}, []
     shape, below, remaining = (3, CNV_SIZE, CNV_SIZE), "input", iter(layers)
     counts = {"conv": 0, "pool": 0, "dense": 0}
@@ -187,12 +187,11 @@ def _cnv(folder, layers, classes):
     parts.insert(0, Part("input", ("input",), "round(128 (2 p / 255 - 1)) of byte p, at most 127"))
     topology = Topology("cnv-w1a1", tuple(network_ops), classes)
     network = Network(topology, weights, thresholds, {"source": "FINN's published parameters of CNV-W1A1"})
-    fan_in = topology.largest_sum(network_ops[-1])
-    return network, tuple(parts), LOGITS, 0.5, fan_in / 2, ()  # popcounts
+    return Imported(network, "FINN", tuple(parts), LOGITS, 0.5, topology.largest_sum(network_ops[-1]) / 2)  # popcounts
 
 
 def _lfc(folder, layers, classes):
-    """As `_cnv`, of LFC: dense layers on 28 x 28 pixels of one bit.  FINN's class is the highest bit of the last layer's that is 1, or 0.
+    """LFC: dense layers on 28 x 28 pixels of one bit.  FINN's class is the highest bit of the last layer's that is 1, or 0.
 
     So the classes are in reverse order, the lowest index winning, and the row of class 0 wins where no bit is 1.
     """
@@ -219,4 +218,5 @@ def _lfc(folder, layers, classes):
     parts.append(Part("class of the bits", ("logits",), "the highest bit that is 1, class 0 where none is"))
     topology = Topology("lfc-w1a1", tuple(network_ops), classes[::-1])
     network = Network(topology, weights, thresholds, {"source": "FINN's published parameters of LFC-W1A1"})
-    return network, tuple(parts), CLASSES, None, None, ("FINN's answer is a bit for each class; the logits say which one it takes",)
+    note = "FINN's answer is a bit for each class; the logits say which one it takes"
+    return Imported(network, "FINN", tuple(parts), CLASSES, None, None, (note,))

@@ -19,15 +19,14 @@ the nearest thing that works.
 
 import operator
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..base import bits
-from ..base.errors import InputError, require, show
+from ..base.errors import InputError, at, require, show
 from ..ir import ops
 from ..ir.network import MAX_LAYERS, Network, Topology
 from .imported import LOGITS, Imported, Part, class_names
@@ -41,15 +40,6 @@ MAX_FUNCTIONS = 64
 """Most functions of single values after a layer; each new one is evaluated together with those before it."""
 ROUNDED = "lies on a sum, where the source rounds and may give the other bit"
 """The end of a note about a threshold."""
-
-
-@contextmanager
-def _at(where: str) -> Iterator[None]:
-    """What an op refuses, with its place in the source."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _single(value: float) -> str:
@@ -105,7 +95,7 @@ class Builder:
 
     def encoded(self, op: ops.Input, where: str) -> Bits:
         """The map of an input op, bits or bytes as they are."""
-        with _at(where):
+        with at(where):
             op = _plain(op)
             shape = op.output_shape()
         key = replace(op, name="")
@@ -211,7 +201,7 @@ class Builder:
 
     def _sum(self, op, x, weight, bias, where):
         """Make the `Sum` of `op` with real weights in the shape of the op's weights."""
-        with _at(where):
+        with at(where):
             op = _plain(op)
             shape, own, groups = op.output_shape(x.shape), op.weight_shape(x.shape), getattr(op, "groups", x.shape[0])
         require(weight.shape == own, where, f"weights of {'x'.join(map(str, weight.shape))}", f"{'x'.join(map(str, own))}")
@@ -337,7 +327,7 @@ class Builder:
         x = self._read(x, where)
         require(x.top <= 1 and not x.pad, where, "reorders the channels of pixels or of a padded map", "a map of bits")
         op = replace(op, name=self.name(op.name), inputs=(x.name,))
-        with _at(where):
+        with at(where):
             op = _plain(op)
             shape = op.output_shape(x.shape)
         order = np.arange(x.shape[0])

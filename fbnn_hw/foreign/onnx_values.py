@@ -1,4 +1,4 @@
-"""Nodes of ONNX and QONNX on arrays: `single` for functions of single values, `constant` for nodes that read constants alone.
+"""Nodes of ONNX and QONNX on arrays: `SINGLE` has functions of single values, `constant` is for nodes that read constants alone.
 
     Ref: https://onnx.ai/onnx/operators and https://github.com/fastmachinelearning/qonnx, docs/qonnx-custom-ops
 """
@@ -22,11 +22,6 @@ FLOATS, HALF = (1, 11), 10
 """ONNX's numbers of types, for `Cast`: those that hold a float32 without rounding it, and float16."""
 
 
-def single(node: Node, *values: np.ndarray | None) -> np.ndarray:
-    """The result of a node of `SINGLE` on broadcast arrays."""
-    return SINGLE[node.op](node, *values)
-
-
 def constant(node: Node, room: int, *values: np.ndarray | None) -> np.ndarray:
     """The result of a node of `CONSTANT` or `SINGLE` whose inputs are all constants, None for one that is left out.
 
@@ -39,7 +34,7 @@ def constant(node: Node, room: int, *values: np.ndarray | None) -> np.ndarray:
                 raise InputError(f"{node}: computes with integers of few bits, which wrap, expected a Cast to FLOAT before it")
             if math.prod(np.broadcast_shapes(*(v.shape for v in there))) > room:
                 raise InputError(f"{node}: makes a constant of more than {room} numbers, expected fewer")
-            return np.asarray(single(node, *values))
+            return np.asarray(SINGLE[node.op](node, *values))
         if node.op == "Concat" and sum(v.size for v in values if v is not None) > room:
             raise InputError(f"{node}: makes a constant of more than {room} numbers, expected fewer")
         return np.asarray(CONSTANT[node.op](node, *values))

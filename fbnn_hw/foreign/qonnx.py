@@ -17,7 +17,7 @@ from ..ir import ops
 from . import fold, onnx_graph, onnx_values
 from .imported import Imported, Part, alike, classes_alone, name_of, with_latent
 from .onnx_graph import Node
-from .onnx_maps import Map
+from .values import Map
 
 ENDS = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
 QUANTISERS = ("BipolarQuant", "Quant", "IntQuant", "Sign", "MultiThreshold")
@@ -65,7 +65,8 @@ class _Reader:
 
     def read(self, name, classes):
         for node in self.graph.nodes:
-            require(not self.ended, node, f"follows a {self.ended.op}", "the end of the network")
+            if self.ended:
+                raise InputError(f"{node}: follows a {self.ended.op}, expected the end of the network")
             self._checked(node)
         output = self._output_of(self.graph.output, "the output")
         if not isinstance(output, Map):
@@ -251,7 +252,7 @@ class _Reader:
             function = onnx_values.batch_norm(node, [np.asarray(value).reshape(-1) for value in args[1:5]], where)
         else:
             def function(v):
-                return onnx_values.single(node, *(v if i == place else value for i, value in enumerate(args)))
+                return onnx_values.SINGLE[node.op](node, *(v if i == place else value for i, value in enumerate(args)))
         return self._applied(maps[0], function, where, by_channel=node.op == "BatchNormalization")
 
     def _applied(self, x, function, where, by_channel=False, quiet=False):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base import files
-from ..base.errors import InputError, require, show
+from ..base.errors import InputError, at, require, show
 from . import plain
 from .filetypes import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
 from .network import Network
@@ -65,10 +65,8 @@ def read(path: str | Path) -> Network:
 
 def parse(data: bytes, path: str | Path) -> Network:
     """The content of a checkpoint file -> `Network`; path: its name, for messages."""
-    try:
+    with at(path):
         content = _content(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     if names := _state_dict(content):
         raise InputError(f"{path}: is a state_dict with {listed(names)}, expected a checkpoint; {STATE}")
     return from_plain(content, path)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import bits
-from ..base.errors import InputError, require, show
+from ..base.errors import InputError, at, require, show
 from . import ops
 from .network import MAX_CHANNELS, MAX_LAYERS, Network, Topology
 
@@ -40,10 +40,8 @@ def to_plain(network: Network, file_format: str) -> dict[str, Any]:
 
 def from_plain(values: Any, file_format: str, where: object) -> Network:
     """Inverse of `to_plain`.  Raises InputError, `where` first, then the field, what was found and what was expected."""
-    try:
+    with at(where):
         return _from_plain(values, file_format)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _from_plain(values, file_format):

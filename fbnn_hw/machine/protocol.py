@@ -270,6 +270,11 @@ def words_from(data: bytes, word_bytes: int) -> list[int]:
     return [int.from_bytes(data[i:i + word_bytes], "little") for i in range(0, len(data), word_bytes)]
 
 
+def config_mark(config_id: str) -> bytes:
+    """The 4 bytes that name a hardware configuration, from its 8 hexadecimal digits."""
+    return bytes.fromhex(config_id)
+
+
 def model_mark(ir_text: bytes) -> bytes:
     """The 4 bytes that name a network with its weights, from the bytes of its network.json."""
     return sha256(ir_text).digest()[:MODEL_BYTES]
@@ -302,7 +307,7 @@ class Identity:
     def of(cls, config: AcceleratorConfig, model: bytes = bytes(MODEL_BYTES)) -> Self:
         """The identity of a board of a configuration; model: its mark."""
         learner = (config.learning.max_classes, config.learning.host_bits // 8) if config.learning else (0, 0)
-        return cls(LEVELS_VERSION if config.takes_levels else VERSION, bytes.fromhex(config.id), config.classes, config.size,
+        return cls(LEVELS_VERSION if config.takes_levels else VERSION, config_mark(config.id), config.classes, config.size,
                    config.latent_words * config.lanes // 8, FRAMES, *learner, model, config.pixel_bits)
 
     def pack(self) -> bytes:

@@ -12,7 +12,6 @@
     diagram            text of diagram.svg
 """
 
-
 from ..machine.step import READ_BITS
 
 

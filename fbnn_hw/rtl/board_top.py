@@ -116,7 +116,7 @@ class BoardTop(wiring.Component):
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1,
                  timeout_bits=21, result_bits=None, ahead=False):
         self.config, self.model = config, model
-        self.mark = bytes.fromhex(config.id)
+        self.mark = protocol.config_mark(config.id)
         if result_bits is None:
             longest = 4 * cycles.Run(config).passes(1).first.total
             if plan := config.learning:  # bound: 255 replays of a class with one exemplar
