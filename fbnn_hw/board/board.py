@@ -130,19 +130,8 @@ class Board:
     def interpreted(cls, design: Design | str | Path, *, note=None):
         """Start the interpreted board of a design, which needs no compiler; a context manager that yields a `Board`.
 
-        It gives the bits of the virtual board, whose kept state it shares, and shows nothing of gates.
-
-        Parameters
-        ----------
-        design : Design, str or Path
-            The design, or its folder.
-        note : callable, optional
-            Called with lines for the user.
-
-        Raises
-        ------
-        InputError
-            The folder's program cannot be carried out, or another program runs a board of this folder.
+        It gives the bits of the virtual board, whose kept state it shares, and shows nothing of gates.  design, note: as of `virtual`.
+        Raises InputError where the folder's program cannot be carried out, or another program runs a board of this folder.
         """
         from ..simulate import virtual
         from .interpreted import NOTE, InterpretedBoard
@@ -314,8 +303,11 @@ class Board:
             RGB pictures of the class.
         label : str
             Name of the class, known or new.
-        options
-            `passes` and `progress` of `lesson.teach`.
+        passes : int, optional
+            Times that all images are shown.  By default until the share `lesson.ENOUGH` of them is right, at most `lesson.MOST` times; to
+            a learner of prototypes once, since more would only add the same sums.
+        progress : callable
+            Makes a progress bar, as tqdm does.
 
         Returns
         -------
@@ -353,8 +345,8 @@ class Board:
         self.pupil.take_up(Taught(tuple(names[:learner.known]), learner.snapshot()), self.file, self.pupil.taught())
 
     def snapshot(self, path: str | Path) -> None:
-        """Read what the board was taught, and write it to a file together with the names of the classes."""
-        files.write(path, Taught(tuple(self.names), self.chip.snapshot()).pack())
+        """Write what the board was taught, and the names of the classes, to a file."""
+        files.write(path, self.pupil.taught().pack())
 
     def restore(self, path: str | Path) -> None:
         """Restore what a file of `snapshot` holds.  Raises InputError, before anything changes, where the file is not of this design."""
@@ -401,12 +393,6 @@ class Board:
         """Whether the design is known, and its weights are the board's."""
         return self.design is not None and self.design.model_mark == self.identity.model.hex()
 
-    def keep(self) -> Path:
-        """Write what it was taught into the folder of the design; returns the file.  Each lesson does so by itself."""
-        self.pupil.begin()
-        self.pupil.commit()
-        return self.file
-
     def keep_interrupted(self) -> Path | None:
         """As `Pupil.interrupted`; None where nothing was begun."""
         return self._pupil.interrupted() if self._pupil else None
@@ -448,19 +434,10 @@ class Board:
             except InputError as error:
                 raise InputError(f"{error}; move it away, and the board begins with the classes of the design") from None
 
-    def lost_power(self) -> Path | None:
-        """Copy `file` to another name where the board does not know what it holds; returns that name, or None.
-
-        A board forgets when its power goes, and another board of the same design never knew it.  Each change of a board begins with
-        this, since what it leads to replaces `file`.
-        """
-        self.pupil.begin()
-        return self.pupil.aside
-
     def put_aside(self) -> Path | None:
         """Write what the board learned beside `file`; None where it learned nothing.  Of a board that is astray, copy `file`."""
         try:
-            taught = Taught(tuple(self.names), self.twin.snapshot())
+            taught = self.pupil.taught()
         except Astray:
             return self.pupil.kept.aside()
         if taught.snapshot == self.pupil.design.learner().snapshot():

@@ -78,34 +78,10 @@ def class_number(board, label: str) -> int:
 
 
 def teach(board, images, label: str, passes: int | None = None, progress=silent) -> Lesson:
-    """Teach a board a class.
+    """Teach a `board.Board` a class, as its method `learn` says.
 
     What the board knew before is kept in the file `board.before`, for `board.undo`; what it knows
     afterwards, in `board.file`.  Each lesson pass is announced before; see `pupil`.
-
-    Parameters
-    ----------
-    board : board.Board
-    images : uint8 array (N, 3, S, S)
-        RGB pictures of the class.
-    label : str
-        Name of the class, known or new.
-    passes : int, optional
-        Times that all images are shown.  By default until the share `ENOUGH` of them is right, at
-        most `MOST` times; to a learner of prototypes once, since more would only add the same sums.
-    progress : callable
-        Makes a progress bar, as tqdm does.
-
-    Returns
-    -------
-    Lesson
-
-    Raises
-    ------
-    InputError
-        The board is frozen, does not learn or has no room for a class; the images have another shape or type.
-    UsageError
-        The label is no legal name, or `passes` no whole number from 1.
     """
     if passes is not None and not whole(passes, 1):
         raise UsageError(f"passes: found {passes!r}, expected a whole number from 1")

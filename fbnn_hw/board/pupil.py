@@ -267,8 +267,10 @@ class Pupil:
                 self.twin.restore(taught.snapshot, str(self.kept.file))
             self._names = self._titled(self.kept.taught())
         if self._found == "begun":
-            change = self.kept.begun()
-            if self.kept.mark() != change.replaces and self.kept.taught() != self.taught():  # it has more than the board
+            change, kept = self.kept.begun(), self.kept.taught()
+            led_here = {one.snapshot for one in (change.start, change.origin) if one}
+            if kept and kept != self.taught() and (self.kept.mark() != change.replaces  # it has more than the board
+                                                   or kept.snapshot not in led_here):  # the change was to bring it back
                 self.aside = self.kept.aside()
             self.kept.keep(self.taught(), change.origin)
             self.resumed = True

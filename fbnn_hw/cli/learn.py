@@ -148,7 +148,7 @@ def _work(args, out, board, lessons, answer):
     if args.snapshot:
         _common.writable(Path(args.snapshot), *_common.generated(design.folder))
     if not (args.restore or args.reset):
-        board.lost_power()
+        board.pupil.begin()
     _say_found(out, board)
     if args.undo:
         out.text(f"it knows again what is in {board.undo()}; --undo exchanges the two once more")

@@ -43,16 +43,8 @@ def _joined(classes: Iterable[Rows]) -> Rows:
 class ChipState:
     """Reads and writes the memory of a learner on a chip.  The learner must rest meanwhile.
 
-    Parameters
-    ----------
-    plan : machine.learner.LearnPlan
-        Where everything lies in memory.
-    learner : reference.learning.Learner
-        The reference with the same classifier, configuration and shipped weights.
-    peek : callable
-        peek(space, address, count) returns a list of integers, as `client.Client.peek`.
-    poke : callable
-        poke(space, address, words), as `client.Client.poke`.
+    plan: where everything lies in memory.  learner: the reference with the same classifier, configuration and shipped weights.
+    peek(space, address, count) returns a list of integers; poke(space, address, words); both as `client.Client` has them.
     """
 
     def __init__(self, plan: LearnPlan, learner: Learner, peek: Callable[[int, int, int], list[int]],

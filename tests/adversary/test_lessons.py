@@ -14,7 +14,7 @@ from fbnn_hw.design import Design, generate
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.client import Client
 from fbnn_hw.machine import protocol
-from fbnn_hw.machine.protocol import Opcode
+from fbnn_hw.machine.protocol import Opcode, Space
 from tests import strategies, virtual_boards
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
@@ -109,6 +109,16 @@ def test_a_command_that_is_killed_leaves_all_names(desk, number):
     done = teach(desk, "cat")
     assert done.code == 0 and list(desk.kept()[0]) == known and desk.kept()[1] == desk.board.snapshot(), done
     assert "that ended early" in done.err or known == list(kept[0])
+
+
+def test_a_restore_that_is_cut_off_leaves_what_it_was_to_bring_back(desk):
+    """The kept file may be the only copy, and the board still in the state in which the restore began."""
+    assert teach(desk, "cat").code == 0
+    kept = desk.kept()
+    desk.board.power()
+    done = desk.run("learn", "--restore", desk.file, trial=Trial("unplugged", 0, desk.rng, Opcode.POKE | Space.SCALARS))
+    assert done.code == 3 and desk.kept() == kept, done
+    assert teach(desk, "dog").code == 0 and kept in desk.contents(), desk.told()
 
 
 def test_a_full_disk_begins_no_lesson(desk):
