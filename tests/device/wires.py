@@ -87,7 +87,7 @@ def frames_of(out):
 
 
 class Spi:
-    """A master of a flash.  period: ps of its clock.  t: the time.  events: (ps, select_n, clk, io, enable, lines) of all that was done."""
+    """A master of a flash.  period: ps of its clock.  t: the time.  events: (ps, select_n, clk, io, enable, lines, driven by the flash)."""
 
     def __init__(self, flash, period=28_000, quad=False):
         self.flash, self.period, self.t, self.quad, self.events = flash, period, 1_000 * US, quad, []
@@ -98,7 +98,7 @@ class Spi:
         self.t += ps
         self.levels |= levels
         out = self.flash.at(self.t, **self.levels)
-        self.events.append((self.t, *self.levels.values(), out.io))
+        self.events.append((self.t, *self.levels.values(), out.io, out.driven))
         return out
 
     def select(self):
