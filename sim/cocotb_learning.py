@@ -19,6 +19,7 @@ from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner_memory import boot_rows
 from fbnn_hw.machine.protocol import Command, Space
 from sim.learning import CASES
+from tests import chip_words
 
 ASKED = 3
 """Cycles that LearningBoard and the bench add to a command."""
@@ -232,7 +233,7 @@ async def compare(chip, learner, plan):
     assert counts == learner.buffer.counts, f"counts {counts}, expected {learner.buffer.counts}"
     hidden = learner.sample_bits(expected.latents)
     for slot in range(min(3, len(found.labels))):
-        assert np.array_equal(await bridge(state.read_slot)(slot), hidden[slot])
+        assert np.array_equal(await bridge(chip_words.slot)(state, slot), hidden[slot])
     for label in range(learner.known):
         mirror, counters = await bridge(state.read_mirror)(label), found.output[label]
         assert np.array_equal(mirror[0], counters >= 0), f"mirror of class {label} is not the counters' sign"

@@ -87,6 +87,12 @@ class InputError(FbnnError):
     exit_code = 3
 
 
+def require(holds: Any, where: object, found: str, expected: str) -> None:
+    """Raises InputError, which names the place and what is there, unless a condition holds."""
+    if not holds:
+        raise InputError(f"{where}: {found}, expected {expected}")
+
+
 class FitError(FbnnError):
     """A legal network that the chosen target cannot hold.  The message is `what: why`, then `; the way out`, if there is one."""
 

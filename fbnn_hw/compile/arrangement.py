@@ -60,16 +60,11 @@ class Reads:
     def count(self) -> int:
         return int(self.times.sum())
 
-    @cached_property
-    def _sorted(self):
-        codes = self.places.codes()
-        order = np.argsort(codes)
-        return order, codes[order]
-
     def index(self, codes: np.ndarray) -> np.ndarray:
         """For the code of each place its number among the reads."""
-        order, own = self._sorted
-        return order[np.searchsorted(own, codes)]
+        own = self.places.codes()
+        order = np.argsort(own)
+        return order[np.searchsorted(own, codes, sorter=order)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,8 +38,11 @@ def configure(network: Network, target: Target, attempt: Attempt) -> tuple[Accel
     """The configuration of an attempt, and its program.  Raises FitError if a memory is too small."""
     learn, weights = attempt.learner, attempt.weights
     rows = planes(learn[1].rule) if learn else 1
+    logits = network.topology.ops[-1]
+    # A learner's sums, each of matches alone, have no start read: they begin at a multiple of 2 L, or no layer has one.
+    whole = not learn or logits.fan_in(*network.topology.input_shapes(logits)) * rows % (4 * attempt.shape[1]) == 0
     program = schedule.build(network, *attempt.shape, bool(learn), min(FIELD_VALUES, target.bank_words or FIELD_VALUES),
-                             attempt.start_reads and (not learn or _whole_starts(network, attempt.shape[1], rows)), attempt.beside)
+                             attempt.start_reads and whole, attempt.beside)
     _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", rows)
     if weights == "sdram":
@@ -62,12 +65,6 @@ def _image_steps(config, program):
         return any(first < image.base + image.size and image.base < first + words for first, words in places)
 
     return 1 + max(number for number, step in enumerate(config.program) if reads(step))
-
-
-def _whole_starts(network, lanes, rows):
-    """Whether a learner's sums, each of matches alone, begin at a multiple of 2 L: they have no start read."""
-    logits = network.topology.ops[-1]
-    return logits.fan_in(*network.topology.input_shapes(logits)) * rows % (4 * lanes) == 0
 
 
 def _common_fields(network, target, program, weights, rows):

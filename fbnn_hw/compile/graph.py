@@ -148,6 +148,11 @@ class Sum:
         return self.computed == (1, 1)
 
     @property
+    def fan_in(self) -> int:
+        """Products that an output adds up."""
+        return self.view.shape[0] // self.count * len(self.offsets)
+
+    @property
     def scale(self) -> int:
         """The largest value of what it reads."""
         return BYTE if self.view.bytes else 1
@@ -302,7 +307,7 @@ class _Builder:
         numbers = view.bits["tensor"]
         places = np.unique(numbers, return_index=True)[1]
         parts = tuple(self.graph.tensors[number][0] for number in numbers[np.sort(places)])
-        macs = 0 if kind == "copy" else sum(op.macs(*self.topology.input_shapes(op, self.shapes)) for op in ops)
+        macs = 0 if kind == "copy" else sum(op.macs(*self.topology.input_shapes(op)) for op in ops)
         layer = Layer(kind, name or ops[-1].name, tuple(ops), shape, parts, macs)
         return Sum(layer, number, self.graph.image, view, count, np.array(offsets), computed, source, reach or computed, **options)
 

@@ -89,12 +89,6 @@ class _Filler(cycles.Mover):
             if self.opened[after - 1] <= when and not (self.frees and self.frees[0][0] <= when):  # the ring has no room
                 self.after = after
 
-    def make(self, when, resident, blocked):
-        if self.row:
-            self.move(when, resident)
-        else:
-            self.run(when + 1, blocked)  # it chooses anew, as if the cycle had not come
-
     def repeats(self, words):
         return super().repeats(words) and self.place + words < self.low
 

@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 
-from ..base import bits
 from ..ir.network import Network
 from ..machine import starts
 from ..machine.step import Step
@@ -92,8 +91,3 @@ def weight_words(network: Network, program: Program) -> dict[str, np.ndarray]:
     """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use."""
     biased = {step.layer for step in program.steps if step.bias}
     return weights.weight_words(network, program.arrangement, biased, program.start_reads)
-
-
-def to_bytes(words: np.ndarray) -> bytes:
-    """Words of bits -> bytes, lowest bit first."""
-    return bits.pack(words).tobytes()

@@ -60,21 +60,25 @@ def _learns(folder):
 def link_speeds(design: Design | None = None) -> list[int]:
     """Bits a second at which a board may talk, the likeliest first: those of builds, youngest first, then defaults of boards.
 
-    design: what the board holds; None: not known, so the builds are those of all designs in OUT.
+    Last come those that a bridge turns into one of these by dividing.  design: what the board holds; None: not known, so the builds are
+    those of all designs in OUT.
     """
     from ..targets.boards import boards
-    from ..targets.bridges import COMMON
+    from ..targets.bridges import BRIDGES, COMMON
 
     folders = [design.folder] if design else _folders(OUT)
     records = [record for folder in folders for record in folder.glob("build-*/build.json")]
     records.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    speeds = [baud for baud in map(_built_baud, records) if baud]
+    built = [baud for baud in map(_built_baud, records) if baud]
+    defaults, divided = [], []
     parts = [design.target] if design else TARGETS.values()
     for board in boards().values():
         if board.part in parts:
             clocks = [design.target.clock_of(design.config)] if design else [board.part.clock_hz, board.part.learn_hz]
-            speeds += [board.baud(clock_hz, bool(design and design.config.sleeps)) for clock_hz in clocks if clock_hz]
-    return list(dict.fromkeys([*speeds, DEFAULT_BAUD, COMMON[0]]))
+            own = [board.baud(clock_hz, bool(design and design.config.sleeps)) for clock_hz in clocks if clock_hz]
+            defaults += own
+            divided += [BRIDGES[board.bridge].divides * baud for baud in (*built, *own)]
+    return list(dict.fromkeys([*built, *defaults, DEFAULT_BAUD, COMMON[0], *divided]))
 
 
 def _built_baud(path):

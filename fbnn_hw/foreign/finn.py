@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base import bits, files
-from ..base.errors import LONGEST_NAME, InputError, is_name, show
+from ..base.errors import LONGEST_NAME, InputError, is_name, require, show
 from ..ir import ops
 from ..ir.network import LATENT, Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part
@@ -75,8 +75,7 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     names, notes = (classes, ()) if classes else _class_names(folder)
     source = "--classes" if classes else folder / "classes.txt"
     way_out = "" if classes else "; or give --classes"
-    if not 1 <= len(names) <= OUTPUTS:
-        raise InputError(f"{source}: {len(names)} names of classes, expected 1 to {OUTPUTS}{way_out}")
+    require(1 <= len(names) <= OUTPUTS, source, f"{len(names)} names of classes", f"1 to {OUTPUTS}{way_out}")
     for index, name in enumerate(names):
         if not is_name(name) or names.index(name) != index:
             fault = "is there twice" if is_name(name) else f"is no text of 1 to {LONGEST_NAME} printable characters"
@@ -109,20 +108,16 @@ def _layers(folder):
         if match := FILE.fullmatch(path.name):
             size += path.stat().st_size if path.exists() else 0
             elements.setdefault(int(match[1]), {}).setdefault(match[3], set()).add(int(match[2]))
-    if size > MAX_BYTES:
-        raise InputError(f"{folder}: {size:,} bytes of parameters, expected at most {MAX_BYTES:,}")
-    if 0 not in elements.get(0, {}).get("weights", ()):
-        raise InputError(f"{folder}: has no 0-0-weights.bin, expected the parameters of a network of FINN")
+    require(size <= MAX_BYTES, folder, f"{size:,} bytes of parameters", f"at most {MAX_BYTES:,}")
+    require(0 in elements.get(0, {}).get("weights", ()), folder, "has no 0-0-weights.bin", "the parameters of a network of FINN")
     last = max(elements)
-    if last >= MAX_LAYERS:
-        raise InputError(f"{folder}: has files of layer {last}, expected at most {MAX_LAYERS} layers, the first one 0")
+    require(last < MAX_LAYERS, folder, f"has files of layer {last}", f"at most {MAX_LAYERS} layers, the first one 0")
     layers = []
     for number in range(last + 1):
         own = {"weights": set()} | elements.get(number, {})
         count = max((element for numbers in own.values() for element in numbers), default=0) + 1
-        if count > MAX_ELEMENTS:
-            raise InputError(f"{folder}: has files of element {count - 1} of layer {number}, expected at most {MAX_ELEMENTS} elements, the "
-                             "first one 0")
+        require(count <= MAX_ELEMENTS, folder, f"has files of element {count - 1} of layer {number}",
+                f"at most {MAX_ELEMENTS} elements, the first one 0")
         for kind, numbers in own.items():
             if missing := set(range(count)) - numbers:
                 raise InputError(f"{folder}: has no {number}-{min(missing)}-{kind}.bin, expected weights of layers 0 to {last}, here of "
@@ -133,8 +128,7 @@ def _layers(folder):
 
 def _words(path, kind):
     data = files.read(path, MAX_BYTES, "parameters of FINN, 64-bit words")
-    if len(data) % 8:
-        raise InputError(f"{path}: {len(data)} bytes, expected 64-bit words")
+    require(not len(data) % 8, path, f"{len(data)} bytes", "64-bit words")
     return np.frombuffer(data, kind)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base import files
-from ..base.errors import InputError, show
+from ..base.errors import InputError, require, show
 from . import plain
 from .filetypes import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
 from .network import Network
@@ -180,8 +180,7 @@ class _Machine:
     def run(self, pickle):
         try:
             for count, (opcode, argument, _) in enumerate(pickletools.genops(pickle)):
-                if count >= MAX_OPERATIONS:
-                    raise InputError(f"data.pkl: more than {MAX_OPERATIONS} pickle operations, expected a network")
+                require(count < MAX_OPERATIONS, "data.pkl", f"more than {MAX_OPERATIONS} pickle operations", "a network")
                 if opcode.name == "STOP":
                     result, = self.stack
                     return result
@@ -263,17 +262,14 @@ class _Machine:
         if kind != "storage" or not isinstance(name, _Name) or type(key) is not str or type(count) is not int:
             raise ValueError
         dtype = STORAGES[name.text.removeprefix("torch.")]
-        if dtype is None:
-            raise InputError(f"{show('data/' + key)}: found a tensor of {name.text}, expected uint8 or int32; if it is of a "
-                             f"state_dict, {STATE}")
+        require(dtype is not None, show('data/' + key), f"found a tensor of {name.text}",
+                f"uint8 or int32; if it is of a state_dict, {STATE}")
         dtype = np.dtype(dtype)
         if key not in self.storages:
             self.storages[key] = self.load_storage(key)
         data = self.storages[key]
-        if data is None:
-            raise InputError(f"{show('data/' + key)}: missing in the zip archive, expected {count} elements")
-        if count < 0 or len(data) != count * dtype.itemsize:
-            raise InputError(f"{show('data/' + key)}: {len(data)} bytes, expected {count * dtype.itemsize}")
+        require(data is not None, show('data/' + key), "missing in the zip archive", f"{count} elements")
+        require(count >= 0 and len(data) == count * dtype.itemsize, show('data/' + key), f"{len(data)} bytes", f"{count * dtype.itemsize}")
         return _Storage(dtype, data)
 
     def tensor(self, storage, offset, size, stride, requires_grad, hooks, *metadata):

@@ -57,30 +57,12 @@ class ChipState:
                  poke: Callable[[int, int, Sequence[int]], None]):
         self.plan, self.learner, self.peek, self.poke = plan, learner, peek, poke
 
-    def read_counters(self, label: int) -> np.ndarray:
-        """Read the counters of a class, int64 (fan_in,)."""
-        p = self.plan
-        parts = []
-        for i in range(p.fan_in_words):
-            for h in range(p.chunks):
-                words = self.peek(Space.BANKS, p.counter_row(label, i, h) * p.pixels, p.pixels)
-                parts.append(counters_of(p, bits_of(words, p.lanes).reshape(-1, p.stored_bits)))
-        return np.concatenate(parts)
-
     def read_mirror(self, label: int) -> np.ndarray:
         """Read the mirror of a class: weight bits (planes, fan_in).  The forward pass reads the same words."""
         p = self.plan
         places = [p.mirror_row(label, i, plane) for plane in range(p.planes) for i in range(p.fan_in_words)]
         words = [bits_of(self.peek(Space.BANKS, row * p.pixels + bank, 1), p.lanes) for row, bank in places]
         return np.concatenate(words).reshape(p.planes, -1)
-
-    def read_slot(self, slot: int) -> np.ndarray:
-        """Read the bits of an exemplar: latent, then hidden."""
-        p = self.plan
-        words: list[int] = []
-        for first in range(0, p.words, p.pixels):
-            words += self.peek(Space.BANKS, p.slot_row(slot, first)[0] * p.pixels, min(p.pixels, p.words - first))
-        return bits_of(words, p.lanes)
 
     def _counter_rows(self, classes: int) -> np.ndarray:
         """Rows of the counters of the first classes, int (fan-in words, chunks, classes)."""

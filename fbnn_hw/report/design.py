@@ -14,6 +14,8 @@
 
 from itertools import count
 
+from ..machine.step import READ_BITS
+
 
 def summary(facts):
     """The page's figures as plain values: layers, roofs, memories, builds."""
@@ -72,7 +74,7 @@ def memories(facts):
     program = ("program", len(config.program_words()), 16 * len(config.program_words()), f"{len(config.program)} steps of the sequencer",
                blocks.get("program"))
     if config.lists:
-        rows.append(("lists of reads", len(config.order), len(config.order) * config.read_bits, "what each tile reads, in its order",
+        rows.append(("lists of reads", len(config.order), len(config.order) * READ_BITS, "what each tile reads, in its order",
                      blocks.get("lists of reads")))
     if config.weights != "stream":
         return [*rows, ("weight memory", config.weight_words, weight_bits, "all weights, in the order of their use", blocks.get("weights")),

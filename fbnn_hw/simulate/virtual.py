@@ -70,7 +70,7 @@ def flash_image(folder):
     config = AcceleratorConfig.from_json(_read(folder / "config.json").decode())
     if config.weights != "stream":
         raise InputError(f"{folder}: has its weights in the FPGA's memory, expected a design that streams them")
-    return protocol.config_mark(config.id) + protocol.model_mark(_read(folder / "network.json")) + _read(folder / "weights.bin")
+    return bytes.fromhex(config.id) + protocol.model_mark(_read(folder / "network.json")) + _read(folder / "weights.bin")
 
 
 def _read(path):

@@ -103,7 +103,7 @@ def header(design):
     config, streams = design.config, design.config.weights == "stream"
     words = config.learning.host_bits // 8
     identity = protocol.Identity(
-        protocol.VERSION, protocol.config_mark(config.id), config.classes, config.size, config.latent_words * config.lanes // 8,
+        protocol.VERSION, bytes.fromhex(config.id), config.classes, config.size, config.latent_words * config.lanes // 8,
         protocol.FRAMES, config.learning.max_classes, words, bytes.fromhex(design.model_mark))
     values = {
         "BANKS": config.pixels, "WORDS": design.estimate["feature_words_used"], "WORD_BYTES": config.lanes // 8,

@@ -259,7 +259,8 @@ class Desk:
             passes, lessons, thaw = int(rng.integers(1, 3)), [], bool(rng.random() < 0.3)
             for _ in range(2 if kind == "folder" else 1):
                 fresh = kind != "known" and len(known) + len(lessons) < self.design.config.learning.max_classes
-                label = f"thing {self.number}" if fresh else str(rng.choice(known))
+                others = [name for name in known if name not in {label for label, *_ in lessons}]  # a folder has a class once
+                label = f"thing {self.number}" if fresh else str(rng.choice(others))
                 lessons.append((label, *self.pictures(int(rng.integers(1, 4)))))
             if kind == "folder":
                 return self._folder(lessons, passes)

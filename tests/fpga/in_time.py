@@ -10,7 +10,6 @@ from dataclasses import replace
 from fbnn_hw.base import bits
 from fbnn_hw.compile.plan import plan
 from fbnn_hw.ir.models import CIFAR10, vgg
-from fbnn_hw.machine import protocol
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.simulate import virtual
 from fbnn_hw.targets import TARGETS
@@ -70,7 +69,7 @@ def streamed(target, way, **changes):
     network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
     config = plan(network, replace(TARGETS[target], **changes), 4, 16, 4, weights=way).config
     data = bytes((37 * i + i // 251) & 255 for i in range(sum(weight_bytes(config))))
-    return config, data, protocol.config_mark(config.id) + bytes(4) + data
+    return config, data, bytes.fromhex(config.id) + bytes(4) + data
 
 
 def beats(config, data, count):
