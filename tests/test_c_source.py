@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw import checkpoints
+from fbnn_hw.cli import main
 from fbnn_hw.design import c99
 from fbnn_hw.reference import inference
 from tests import strategies
@@ -67,3 +68,35 @@ def test_maps_share_memory():
     source = c99.Source(checkpoints.load("tiny.pt"))
     places, total = source.places()
     assert total < sum(source.maps.values()) * 0.8 and min(places.values()) == 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What `generate --target c` writes of `tiny`."""
+    out = tmp_path_factory.mktemp("c")
+    assert main(["generate", "--model", "tiny.pt", "--target", "c", "--out", str(out)]) == 0
+    return next(out.iterdir())
+
+
+def test_the_command_writes_a_folder_that_compiles(folder, capsys):
+    assert sorted(path.name for path in folder.iterdir()) == ["main.c", "network.c", "network.h"]
+    assert (folder / "network.c").read_text() == c99.files(checkpoints.load("tiny.pt"))["network.c"]
+    subprocess.run([*COMPILER, *STRICT, "-c", "-o", "network.o", "network.c"], cwd=folder, check=True)
+    (folder / "network.o").unlink()
+
+
+@pytest.mark.parametrize("flag", ["--learn", "--lanes=16", "--weights=chip", "--duty-cycle", "--input=levels", "--wrapper=axi-stream"])
+def test_flags_of_hardware_are_refused(tmp_path, capsys, flag):
+    assert main(["generate", "--model", "tiny.pt", "--target", "c", flag, "--out", str(tmp_path / "out")]) == 2
+    name = flag.split("=")[0]
+    assert capsys.readouterr().err == f"fbnn-hw generate: {name}: is of hardware, expected --model and --out alone with --target c\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("words", ["simulate {}", "report {}", "build {} --board icebreaker", "flash {} --board icebreaker", "energy {}",
+                                   "selftest --board virtual --design {}", "classify --board interpreted --design {} --data fixture"])
+def test_commands_of_hardware_refuse_the_folder(folder, capsys, words):
+    assert main(words.format(folder).split()) == 3
+    verb = words.split()[0]
+    assert capsys.readouterr().err == (f"fbnn-hw {verb}: {folder}: holds a network as C, which has no hardware; expected a folder of "
+                                       "`fbnn-hw generate` for a part, such as --target ice40\n")

@@ -82,6 +82,9 @@ def run(args: Args, out: Output) -> int | None:
 
 def estimate_of(folder: Path, board: Any) -> dict[str, Any]:
     """estimate.json of a design that is for the board's part."""
+    from ..design.folder import check_hardware
+
+    check_hardware(folder)
     try:
         estimate = json.loads(_text(folder, "estimate.json"))
         target = [estimate[name] for name in ("target", "cycles", "load_cycles", "lut4")][0]

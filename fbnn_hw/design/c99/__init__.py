@@ -1,7 +1,7 @@
 """A network as C99: network.c and network.h for any processor, and main.c, a program around them (`generate --target c`)."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from ...ir import ops
 from ...ir.network import Network
 
 HERE = Path(__file__).parent
+TARGET = "c"
+"""The value of `generate --target`."""
 SECTION = re.compile(r"^/\* -- (\w+) -- \*/\n", re.M)
 NEEDS = {"conv": ("ones",), "conv_bits": ("conv",), "dense_logits": ("ones",), "byte_bits": ("byte_sum",)}
 """Sections of network.c that another one calls; network.c has them in this order."""
@@ -281,7 +283,13 @@ def files(network: Network) -> dict[str, str]:
     return {"network.c": Source(network).text(), "network.h": header, "main.c": (HERE / "main.c").read_text()}
 
 
-def folder_name(network: Network) -> str:
-    """`<model>-<classes>c-c-<id>`; the id names the weights."""
+def write(network: Network, out: str | Path, written: Callable[[Path], object] | None = None) -> Path:
+    """Write the files into the folder `<model>-<classes>c-c-<id>` under `out`, whole or not at all; its path.  The id names the weights.
+
+    written: called with the folder as soon as it is there.  Raises InputError where it cannot be written.
+    """
+    from ..output import write_folder
+
     digest = sha256(ir_file.dumps(network).encode()).hexdigest()[:8]
-    return f"{network.topology.name}-{len(network.topology.classes)}c-c-{digest}"
+    own = f"{network.topology.name}-{len(network.topology.classes)}c-{TARGET}-{digest}"
+    return write_folder(out, own, {name: text.encode() for name, text in files(network).items()}, written)
