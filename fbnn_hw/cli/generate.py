@@ -2,7 +2,7 @@
 
 import shlex
 
-from ..base.errors import FbnnError, plural
+from ..base.errors import FbnnError, UsageError, plural
 from . import _common
 from ._common import Args, Output, Parser
 
@@ -15,12 +15,13 @@ EXAMPLES = (
 
 
 def arguments(parser: Parser) -> None:
-    from ..design import INPUTS, LEARNERS, STARTS, WRAPPERS
+    from ..design import INPUTS, LEARNERS, STARTS, WRAPPERS, c99
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
-    target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
-    _common.completed(target, lambda: TARGETS, files=False)
+    target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}; or "
+                                 "c: no hardware, but the network as C99 for a processor, with --model and --out alone")
+    _common.completed(target, lambda: (*TARGETS, c99.TARGET), files=False)
     parser.add_argument("--pixels", type=_common.count, metavar="Q",
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=_common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
@@ -102,10 +103,13 @@ def _learning(estimate, config):
 
 
 def run(args: Args, out: Output) -> None:
+    from ..design import c99
     from ..design.options import Options
     from ..design.plans import planned, write
     from ..targets import target
 
+    if args.target == c99.TARGET:
+        return _source(args, out)
     part = target(args.target)
     _, network = _common.checkpoint(args.model)
     options = Options(**{name: getattr(args, name) for name in Options.names()})
@@ -121,6 +125,27 @@ def run(args: Args, out: Output) -> None:
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
                 "learner": learner, "files": {name: written.folder / name for name in _sizes(written)}})
+
+
+def _source(args, out):
+    """The network as C99."""
+    from ..design import c99
+    from ..design.options import Options
+
+    given = [name for name in Options.names() if getattr(args, name) not in (None, getattr(Options, name))]
+    if given:
+        raise UsageError(f"--{given[0].replace('_', '-')}: is of hardware, expected --model and --out alone with --target {c99.TARGET}")
+    _, network = _common.checkpoint(args.model)
+
+    def kept(folder):
+        out.kept = f"{folder} is written"
+
+    folder = c99.write(network, args.out, kept)
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    where = shlex.quote(str(folder))
+    out.text(f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in sizes.items()), "",
+             f"next: cc -O2 -o classify {where}/main.c {where}/network.c; ./classify < IMAGES, each R, G, B of each pixel, row by row")
+    out.result({"folder": folder, "files": {name: folder / name for name in sizes}})
 
 
 def _learner(network, args):

@@ -19,6 +19,8 @@ MANIFEST_BYTES = 2 ** 20
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 MARK = re.compile(r"[0-9a-f]{8}")
+SOURCE = "network.c"
+"""What `generate --target c` writes in place of a design."""
 REQUIRED = ("accelerator.v", "bench.py", "config.json", "estimate.json", "golden.npz", "layout.json", "network.json", "parameters.vh",
             "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex")
 WRITTEN = "a folder that `fbnn-hw generate` wrote"
@@ -209,6 +211,9 @@ class Design:
 
 def manifest_of(path, data=None):
     """The checked content of manifest.json.  data: its bytes, where they are known."""
+    if not data and (path.parent / SOURCE).exists():
+        raise InputError(f"{path.parent}: holds a network as C, which has no hardware; expected a folder of `fbnn-hw generate` for a part, "
+                         "such as --target ice40")
     values = files.json_values(data or files.read(path, MANIFEST_BYTES, WRITTEN))
     if values is None:
         raise InputError(f"{path}: damaged, {AGAIN}")

@@ -208,12 +208,20 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
         "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())}}
     files["manifest.json"] = _json(manifest).encode()
 
+    return Design(write_folder(root, own, files, written), files)
+
+
+def write_folder(root, own, files, written=None):
+    """Write {name: bytes} as the folder `own` under `root`, whole or not at all; its path.  written: as of `write`.
+
+    Raises InputError where it cannot be written.
+    """
     folder = Path(root) / own
     try:
         _replace(folder, files, written)
     except OSError as error:
         raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written, on a disk with room") from None
-    return Design(folder, files)
+    return folder
 
 
 def _replace(folder, files, written=None):
