@@ -55,7 +55,8 @@ class Accelerator(wiring.Component):
             "pixels": In(stream.Signature(8)),
             # A signed integer a class, in order, `last` with the final one.
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(config.score_bits), "last": 1}))),
-            "result": Out(stream.Signature(config.result_bits)),  # the class, after its logits; where config.learning.unknown, above it that it is unknown
+            # The class, after its logits; where config.learning.unknown, above it whether the answer is "unknown".
+            "result": Out(stream.Signature(config.result_bits)),
             # The words of the latent, before the result: channel i in word i / lanes, bit i % lanes.
             "latent": Out(stream.Signature(data.StructLayout({"word": config.lanes, "last": 1}))),
             "want_latent": In(1),  # 1 when the last logit leaves: the latent is sent

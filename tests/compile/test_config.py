@@ -60,7 +60,7 @@ def test_a_program_of_version_0_1_0_means_the_same(old):
     assert [[step[name] for name in (*FIELDS, "repeat", "pool", "vector", "logits", "gap", "depthwise", "bias")]
             for step in steps] == [[step[name] for name in WORDS_OF_0_1_0] for step in values["program"]]
     assert [step.layer for step in config.program] == [step["layer"] for step in values["program"]]
-    assert dataclasses.asdict(config.learning) == values["learning"]
+    assert dataclasses.asdict(config.learning) == values["learning"] | {"unknown": False, "forget": False}
     plain = [f.name for f in dataclasses.fields(config) if f.name in values and f.name not in ("program", "transfers", "learning")]
     assert {name: getattr(config, name) for name in plain} == {name: values[name] for name in plain}
 
