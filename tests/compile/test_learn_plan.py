@@ -54,8 +54,9 @@ def test_the_names_are_those_of_the_configuration():
     (Head(64, 1, 8), (4, 16), {}, "--learn: the hidden layer has 8 bits, expected a multiple of --lanes (16); use a multiple of 16"),
     (Head(96), (4, 64), {}, "--learn: the latent has 96 bits, expected a multiple of --lanes (64); use --lanes 32"),
     (HEAD, (4, 16), {"hidden_counter_bits": 4}, "hidden_counter_bits: found 4, expected 0 on the chip; only the reference has others"),
-    *((HEAD, (4, 16), {"rule": rule}, f"rule: found {rule}, expected gumbel or prototypes or means or nearest-mean on the chip; only the reference has "
-       "others") for rule in ("margin", "flip", "metaplastic")),
+    *((HEAD, (4, 16), {"rule": rule},
+       f"rule: found {rule}, expected gumbel or prototypes or means or nearest-mean on the chip; only the reference has others")
+      for rule in ("margin", "flip", "metaplastic")),
     (HEAD, (4, 16), {"margin": 3}, "margin: found 3, expected 0 on the chip; only the reference has others"),
     (HEAD, (4, 16), {"thinning": 2}, "thinning: found 2, expected 0 or 1 on the chip; only the reference has others"),
     (HEAD, (4, 16), {"pick": "slot"}, "pick: found slot, expected least on the chip; only the reference has others"),
