@@ -112,7 +112,7 @@ class Dataset:
     """A data set.
 
     size: pixels a side.  classes: number of classes.  archive: None where it ships with the package, or
-    where `read` gets the folders to look into.  read(data set, `Source` or folders, split): returns the fields of `Images`.
+    where `read` gets the folders to look into.  read(data set, `Source` or folders, split): returns `Images`, or its fields.
     overlap: both splits are the same images, so accuracy on "test" after training on "train" says nothing.
     """
 
@@ -289,7 +289,8 @@ def load(name, data_dir=None, split="train", progress=None):
         source = folders(data_dir)
     else:
         source = find(dataset, data_dir) or Source(download(dataset, data_dir, progress), dataset.archive)
-    return Images(*dataset.read(dataset, source, split))
+    found = dataset.read(dataset, source, split)
+    return found if isinstance(found, Images) else Images(*found)  # a data set of somebody else's gives it whole
 
 
 def test_images(size, count):
