@@ -10,22 +10,16 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.learner import READ_LATENCY
 from ...machine.protocol import Command, Space
-from ...reference.learning.learner import FAST, SLOW
-from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed
 from ..states import OneHot
-from . import noise
 from .classes import ClassTable, Scan
 from .counters import CounterMover
 from .host_port import HostPort
 from .lfsr import Registers
-from .noise import NoiseTable
-from .replay_buffer import MASK_REGISTER, NOISE_REGISTER, PICK_REGISTER, ReplayBuffer, Table
+from .replay_buffer import MASK_REGISTER, PICK_REGISTER, ReplayBuffer, Table
 from .sample import SampleMemory
+from .scorer import NOISE_BITS, Scorer
 from .sign_update import SignUpdate
-
-NOISE_BITS = 8
-"""Bits of one draw of noise."""
 
 
 def command_layout(plan):
@@ -43,7 +37,7 @@ BEFORE = {Table.LATENT: ("DECIDE", "NEXT"), Table.SLOTS: ("CHECK_SLOT", "STORE",
 """The states that make ready for a loop over the words of a table, whether it follows or not."""
 
 
-class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
+class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
     """Learns, rehearses, stores, freezes and classifies.
 
     docs/on-chip-learning.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
@@ -258,12 +252,6 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         s.visiting = unnamed()  # a state waits for a scan
         s.begun = unnamed()  # the scan has been started
 
-    @property
-    def _sum_bits(self):
-        """Width of a score with its noise."""
-        bits = self.score_bits + 1
-        return max(bits, noise.width(gumbel_table(self.plan.temperature))) + 1 if self.noisy else bits
-
     # Logic beside the states.
 
     def _draws(self, m, s):
@@ -358,29 +346,6 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
             m.d.comb += [update.halve.eq(s.classes.halves & ~s.starting),
                          s.strong.eq(Cat((h[:-1] ^ h[-1].replicate(p.counter_bits - 1)) >= least for h in counters))]
 
-    def _scores(self, m, s):
-        """The current score, and the outputs for scores."""
-        p = self.plan
-        if self.noisy:
-            m.submodules.noise = s.noise = NoiseTable(p.temperature)
-            m.d.comb += s.noise.index.eq(s.word8)
-        score, larger = self.scores.word_select(s.place[:self.bank_bits], self.score_bits), s.fresh | (s.best - s.candidate)[-1]
-        if p.forget:
-            score, larger = Mux(s.classes.gone, Const(p.forgotten_score // 2, self.score_bits), score), larger & ~s.classes.gone
-        m.d.comb += s.score.eq(score)
-        m.d.sync += [s.place_last.eq(s.place + 1 == self.class_count), s.larger.eq(larger)]
-        if p.unknown:
-            self._limit(m, s)
-        m.d.comb += [self.logits.payload.value.eq(s.score << 1), self.logits.payload.last.eq(s.place_last), self.best.eq(s.rival)]
-
-    def _limit(self, m, s):
-        """Compare the candidate with the limit of its class, and compute the next limit."""
-        limit, presented = s.classes.counts.as_signed(), s.classes.presented_left[:8]
-        above = unnamed(signed(self._sum_bits + 1))
-        early = ~(presented[3:].any() | presented[1] & presented[2])  # before sample EARLY + 1
-        s.below = above[-1]
-        m.d.comb += [above.eq(s.candidate - limit), s.classes.limit.eq(limit + Mux(s.below | early, above >> FAST, above >> SLOW))]
-
     def _class_table(self, m, s):
         """The inputs of the class table."""
         classes, host = s.classes, self.host.payload
@@ -432,11 +397,6 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         below = s.moved[p.counter_bits - 2::p.stored_bits], s.moved[p.counter_bits - 3::p.stored_bits]
         high, low = signs & below[0] & below[1], ~signs & ~below[0] & ~below[1]
         return [signs, high, ~low, ~(high | low)]
-
-    def _begin_score(self, m, s):
-        """Score the sample for every class."""
-        m.d.sync += [s.place.eq(0), s.fresh.eq(1)]
-        s.states.go("FORWARD")
 
     def _begin_move(self, m, s):
         """Move the counters of `row`."""
@@ -532,55 +492,6 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
                     s.states.go("PRESENTED")
             with m.Else():
                 self._begin_score(m, s)
-
-    def _score(self, m, s):
-        """States that score Q classes at a time, add noise to each score, and compare."""
-        p, rows = self.plan, self.rows
-        with s.states.state("FORWARD"):
-            m.d.comb += [
-                rows.valid.eq(1), s.redraw.eq(1), s.last.eq(self._of_plane(s, -1, s.index == p.fan_in_words - 1))]
-            with m.If(rows.ready):
-                m.d.comb += s.advance.eq(self._of_plane(s, -1, Const(1)))
-                self._next_plane(m, s)
-                with m.If(s.last):
-                    s.states.go("SCORES_WAIT")
-        with s.states.state("SCORES_WAIT"):
-            with m.If(s.scored):
-                s.states.go("DRAW_NOISE")
-        with s.states.state("DRAW_NOISE"):
-            if self.noisy:
-                with m.If(s.classifies | self._drawn(s, NOISE_BITS)):
-                    s.states.go("ADD_NOISE")
-                with m.Else():
-                    self._take(m, s, NOISE_REGISTER)
-            else:
-                s.states.go("ADD_NOISE")
-        with s.states.state("ADD_NOISE"):
-            # CLASSIFY draws nothing, so its noise is the same for all classes.
-            m.d.sync += s.candidate.eq((s.score << 1) + (s.noise.value if self.noisy else 0))
-            s.states.go("COMPARE")
-        with s.states.state("COMPARE"):
-            m.d.comb += s.redraw.eq(1)
-            s.states.go("RANK")
-        with s.states.state("RANK"):
-            m.d.comb += self.logits.valid.eq(s.classifies)
-            with m.If(~s.classifies | self.logits.ready):
-                m.d.sync += s.place.eq(s.place + 1)
-                with m.If(s.larger):
-                    m.d.sync += [s.fresh.eq(0), s.best.eq(s.candidate), s.rival.eq(s.place)]
-                    if p.unknown:
-                        m.d.sync += self.unknown.eq(s.below)
-                s.states.go("DRAW_NOISE")
-                with m.If(s.place_last):
-                    s.states.go("PRESENTED")
-                    with m.If(s.classifies):
-                        s.states.go("REST")
-                with m.Elif(s.place[:self.bank_bits] == p.pixels - 1):
-                    s.states.go("FORWARD")
-            if p.unknown:
-                with m.If(~s.classifies):
-                    m.d.comb += s.classes.move.eq(1)
-                    s.states.go("PRESENTED")
 
     def _choose(self, m, s):
         """The state after the scores, which decides whether counters move."""
