@@ -347,7 +347,7 @@ class _Memory:
 
     def _shown(self) -> Learner:
         """The twin, with the answers of the mirror and of the table of the classes."""
-        known, strong = min(self._word(Space.SCALARS, 0), self.plan.max_classes), self.plan.strong(2)
+        known, strong = min(self._word(Space.SCALARS, 0), self.plan.max_classes), self.plan.config.strong(2)
         mirrors = [self.chip.read_mirror(label).astype(np.int8) for label in range(known)]
         rows = [mirror[0] - 1 if self.plan.planes == 1 else np.select(
             [mirror[1] > 0, mirror[0] > 0, mirror[2] > 0], [strong, 0, -1], -1 - strong) for mirror in mirrors]

@@ -7,7 +7,7 @@ from ..base.errors import FitError
 from ..ir.network import LATENT, Network
 from ..machine import cycles, starts, timing
 from ..machine.config import AcceleratorConfig
-from ..machine.learner import MOST_EXEMPLARS, Learn, planes
+from ..machine.learner import MOST_EXEMPLARS, Learn
 from ..machine.protocol import LOGIT_BITS
 from ..machine.step import FIELD_VALUES
 from ..targets import Target
@@ -37,7 +37,7 @@ class Attempt:
 def configure(network: Network, target: Target, attempt: Attempt) -> tuple[AcceleratorConfig, schedule.Program]:
     """The configuration of an attempt, and its program.  Raises FitError if a memory is too small."""
     learn, weights = attempt.learner, attempt.weights
-    rows = planes(learn[1].rule) if learn else 1
+    rows = learn[1].planes if learn else 1
     # A learner's sums, each of matches alone, have no start read: they begin at a multiple of 2 L, or no layer has one.
     whole = not learn or network.topology.largest_sum(network.topology.ops[-1]) * rows % (4 * attempt.shape[1]) == 0
     program = schedule.build(network, *attempt.shape, bool(learn), min(FIELD_VALUES, target.bank_words or FIELD_VALUES),

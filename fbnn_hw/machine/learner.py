@@ -13,12 +13,13 @@ never multiplies.
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from ..base.errors import FitError, UsageError
 from ..ir.network import Network
 from ..reference.learning import Head, LearnConfig, Learner
-from ..reference.learning.config import ADDING, NEAREST_MEAN, TWO_BITS
+from ..reference.learning.config import ADDING, NEAREST_MEAN
 from . import timing
 
 MOST_EXEMPLARS = 1 << 16
@@ -36,11 +37,6 @@ ON_CHIP: dict[str, tuple[object, ...]] = {
     "rule": ("gumbel", *ADDING), "hidden_counter_bits": (0,), "margin": (0,), "pick": ("least",), "weighted": (False,),
     "thinning": (0, 1)}
 """Options of a `LearnConfig` of which the hardware has some values alone.  They stand in config.json, of which a design's id is made."""
-
-
-def planes(rule: str) -> int:
-    """Binary rows of a class that a score reads."""
-    return 4 if rule in TWO_BITS else 1
 
 
 def score_latency(lanes: int) -> int:
@@ -104,9 +100,12 @@ class LearnPlan:
 
     def learner(self, network: Network) -> Learner:
         """A new reference `Learner` of a design of this network, in the state after reset."""
-        options = {f.name: getattr(self, f.name) for f in fields(LearnConfig) if hasattr(self, f.name)}
-        config = LearnConfig(**options)
-        return Learner.of(network, config) if self.shipped else Learner(Head.of_latent(network.topology), config)
+        return Learner.of(network, self.config) if self.shipped else Learner(Head.of_latent(network.topology), self.config)
+
+    @cached_property
+    def config(self) -> LearnConfig:
+        """What the reference learner is made of."""
+        return LearnConfig(**{f.name: getattr(self, f.name) for f in fields(LearnConfig) if hasattr(self, f.name)})
 
     @property
     def fan_in_words(self) -> int:
@@ -141,7 +140,7 @@ class LearnPlan:
     @property
     def adds(self) -> bool:
         """Whether every sample moves the row of its class and nothing else."""
-        return self.rule in ADDING
+        return self.config.adds
 
     @property
     def kept(self) -> str:
@@ -152,16 +151,6 @@ class LearnPlan:
     def averages(self) -> bool:
         """Whether the counts of presentations belong to the sums: no other class changes a count, and both are halved together."""
         return self.rule == NEAREST_MEAN
-
-    @property
-    def most_presented(self) -> int:
-        """With `averages`: the largest count, which is halved before the next sample."""
-        return (1 << self.counter_bits - 1) - 1
-
-    @property
-    def forgotten_score(self) -> int:
-        """The score of a forgotten class, which is below all others."""
-        return -2 - self.planes * self.fan_in_words * self.lanes
 
     @property
     def host_bits(self) -> int:
@@ -176,11 +165,7 @@ class LearnPlan:
         read with an input of ones, whether neither end is reached.  With the rule "nearest-mean" every second strong weight, in order, is
         a 0 of the last one.
         """
-        return planes(self.rule)
-
-    def strong(self, presented: int) -> int:
-        """The least counter of a weight that counts three times.  presented: count of presentations of its class."""
-        return presented >> 1 if self.averages else 3 * 2 ** self.counter_bits // 8
+        return self.config.planes
 
     @property
     def block_rows(self) -> int:

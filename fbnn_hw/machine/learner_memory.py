@@ -43,7 +43,7 @@ def mirror_rows(plan: LearnPlan, label: int, counters: np.ndarray, presented: in
     counters = np.asarray(counters)
     planes = [counters >= 0]
     if plan.planes > 1:
-        least = plan.strong(presented)
+        least = plan.config.strong(presented)
         high, not_low = counters >= least, counters >= -least
         strong = high | ~not_low
         planes += [high, not_low, ~strong | (np.cumsum(strong) % 2 > 0 if plan.averages else False)]

@@ -122,7 +122,8 @@ def of_learner(learner, plan) -> dict:
     return {
         "plan": {name: getattr(plan, name) for name in PLAN} | {
             "latent": head.latent, "hidden": head.hidden, "groups": head.groups, "hidden_copies": head.hidden_copies,
-            "fan_in": head.fan_in, "strong": None if plan.averages else plan.strong(0), "presented_most": learner.config.most_presented},
+            "fan_in": head.fan_in, "strong": None if plan.averages else plan.config.strong(0),
+            "presented_most": learner.config.most_presented},
         "check": learner.design, "hidden": _rows(learner.shipped_hidden)}
 
 

@@ -197,13 +197,22 @@ class LearnConfig:
         return self.rule in ADDING
 
     @property
+    def planes(self):
+        """Binary rows of a class that a score is the sum of."""
+        return 4 if self.rule in TWO_BITS else 1
+
+    def strong(self, presented):
+        """With weights of two bits: the least counter of a weight that counts three times.  presented: count of its class."""
+        return presented >> 1 if self.rule == NEAREST_MEAN else 3 * 2 ** self.counter_bits // 8
+
+    @property
     def most_presented(self):
         """The largest count of presentations.  With the rule "nearest-mean", a class's sums cannot run over up to so many samples."""
         return 2 ** (self.counter_bits - 1) - 1 if self.rule == NEAREST_MEAN else 2 ** PRESENTED_BITS - 2
 
     def forgotten_score(self, fan_in):
         """The score of a forgotten class, below all that others can have."""
-        return -2 - fan_in * (4 if self.rule in TWO_BITS else 1)
+        return -2 - fan_in * self.planes
 
     def to_dict(self):
         return asdict(self)

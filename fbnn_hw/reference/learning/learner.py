@@ -203,7 +203,7 @@ class Learner(Design):
         rows, fan_in = self._output[:self.known], self.head.fan_in
         weights, bias = self._signs(rows, fan_in), 0
         if self.config.rule in TWO_BITS:
-            masks = [counters.strong(row, self._least(label), self._ones) for label, row in enumerate(rows)]
+            masks = [self._strong(row, label) for label, row in enumerate(rows)]
             strong = bits.from_integers(masks, fan_in).astype(np.float32)
             counts = strong.sum(1)
             weights, bias = weights * (1 + 2 * strong), fan_in - 2 * (counts if self.config.rule == MEANS else counts // 2)
@@ -211,9 +211,9 @@ class Learner(Design):
         scores[:, list(self.forgotten)] = self.config.forgotten_score(fan_in)
         return scores
 
-    def _least(self, label):
-        """The least counter of a class whose weight is strong."""
-        return self.presented[label] >> 1 if self.config.rule == NEAREST_MEAN else 3 * 2 ** self.config.counter_bits // 8
+    def _strong(self, row, label):
+        """A mask of the strong weights in the row of a class."""
+        return counters.strong(row, self.config.strong(self.presented[label]), self._ones)
 
     @staticmethod
     def _signs(rows, count):
@@ -408,7 +408,7 @@ class Learner(Design):
     def _move_limit(self, label, values):
         """Move the limit of a class towards the score of one of its samples, which has not been learned yet."""
         fan_in, against = self.head.fan_in, self._weights[label] ^ values
-        strong = counters.strong(self._output[label], self._least(label), self._ones)
+        strong = self._strong(self._output[label], label)
         count = strong.bit_count()
         score = 2 * fan_in - 2 * against.bit_count() + 2 * count - 4 * (against & strong).bit_count() - 2 * (count // 2)
         limit = self.limits[label]

@@ -167,10 +167,10 @@ class State:
                                    ("prototype presentations to come", self.left, config.prototype),
                                    ("limit", map(abs, self.limits or ()), 3 * learner.head.fan_in)):
             for label, value in enumerate(values):
-                if value > (most if label < self.known and label not in forgotten else 0):
-                    why = f"0, with {self.known} classes known" if label >= self.known else "0 of a forgotten class"
-                    raise _refuse(where, f"{name} of class {label}", value, why if label >= self.known or label in forgotten else
-                                  f"at most {most}")
+                none = (f"0, with {self.known} classes known" if label >= self.known else
+                        "0 of a forgotten class" if label in forgotten else "")
+                if value > (0 if none else most):
+                    raise _refuse(where, f"{name} of class {label}", value, none or f"at most {most}")
         label = next((n for n, left in enumerate(self.left[:len(learner.shipped)]) if left), None)
         if label is not None and not config.forget:  # where one was forgotten, another class may have its number
             raise _refuse(where, f"prototype presentations to come of class {label}", self.left[label], "0 of a class that ships")

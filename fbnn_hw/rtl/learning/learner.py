@@ -168,7 +168,7 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         m.submodules.registers = s.registers = Registers(p.seed)
         m.submodules.sample = s.sample = SampleMemory(p.words, p.lanes, p.copies)
         m.submodules.classes = s.classes = ClassTable(
-            p.max_classes, self._sum_bits if p.unknown else p.slots.bit_length(), p.prototype, p.most_presented if p.averages else 0,
+            p.max_classes, self._sum_bits if p.unknown else p.slots.bit_length(), p.prototype, p.config.most_presented if p.averages else 0,
             p.unknown, p.forget)
         m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence, p.averages)
         self._slot_labels(m, s)

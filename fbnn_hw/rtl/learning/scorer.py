@@ -35,7 +35,8 @@ class Scorer:
             m.d.comb += s.noise.index.eq(s.word8)
         score, larger = self.scores.word_select(s.place[:self.bank_bits], self.score_bits), s.fresh | (s.best - s.candidate)[-1]
         if p.forget:
-            score, larger = Mux(s.classes.gone, Const(p.forgotten_score // 2, self.score_bits), score), larger & ~s.classes.gone
+            least = p.config.forgotten_score(p.fan_in_words * p.lanes) // 2
+            score, larger = Mux(s.classes.gone, Const(least, self.score_bits), score), larger & ~s.classes.gone
         m.d.comb += s.score.eq(score)
         m.d.sync += [s.place_last.eq(s.place + 1 == self.class_count), s.larger.eq(larger)]
         if p.unknown:
