@@ -14,13 +14,16 @@ struct Sensor : TwoWire {
     // jitter: most by which an edge of PCLK is early or late, ps.  skew: most time from a falling PCLK until all outputs have changed, ps.
     // blanking: most clocks that a line takes longer, drawn for each.  torn: the next frame that has sent so many bytes gives way to a new one.
     // stopped: all outputs stand still.  running: XCLK runs.  frames, bytes: begun, and sent since then.
-    int64_t jitter = 0, skew = 5 * NS, blanking = 0, torn = 0, stopped = 0, frames = 0, sent = 0, running = 0, width, height;
+    // resets, writes: of registers.
+    int64_t jitter = 0, skew = 5 * NS, blanking = 0, torn = 0, stopped = 0, frames = 0, sent = 0, running = 0, resets = 0, writes = 0;
+    int64_t width, height;
     std::vector<uint8_t> scene, shown, registers;  // scene: what is before the lens, taken at the start of a frame
 
     Sensor(uint64_t seed, unsigned address, bool restarts, int width, int height, int pixel, int count)
         : TwoWire(seed, address, restarts), width(width), height(height), scene(width * height * pixel), registers(count) {
         for (auto [name, value] : {std::pair{"jitter", &jitter}, {"skew", &skew}, {"blanking", &blanking}, {"torn", &torn},
-                                   {"stopped", &stopped}, {"frames", &frames}, {"sent", &sent}, {"running", &running}})
+                                   {"stopped", &stopped}, {"frames", &frames}, {"sent", &sent}, {"running", &running}, {"resets", &resets},
+                                   {"writes", &writes}})
             values[name] = value;
     }
     Memory memory(int which) override {
@@ -50,6 +53,15 @@ struct Sensor : TwoWire {
 protected:
     bool powered = true;
     double period = 0;  // of XCLK, ps
+    uint64_t now = 0;
+    unsigned place = 0;  // of the register that is written or read next
+
+    // The registers after a reset; those that are not named are 0.
+    void restore(std::initializer_list<std::pair<int, int>> named) {
+        std::fill(registers.begin(), registers.end(), 0);
+        for (auto [place, value] : named) registers[place] = value;
+        idle();
+    }
     int line = 0, column = 0;
 
     uint32_t drive(uint64_t ps, bool clock, bool held) {
@@ -135,23 +147,15 @@ struct Ov7670 : Sensor {
     static constexpr int LINE = 784, LINES = 510;
     // Columns and rows at which the windows of published drivers begin; from there the picture is whole.
     static constexpr int FIRST = 158, LAST = 182, TOP = 8, BOTTOM = 16;
-    int64_t resets = 0, writes = 0;
 
-    explicit Ov7670(uint64_t seed) : Sensor(seed, 0x21, false, 320, 240, 2, 0xCA) {
-        values["resets"] = &resets;
-        values["writes"] = &writes;
-        reset();
-    }
+    explicit Ov7670(uint64_t seed) : Sensor(seed, 0x21, false, 320, 240, 2, 0xCA) { reset(); }
 
     void reset() override {
-        std::fill(registers.begin(), registers.end(), 0);
-        for (auto [place, value] : {std::pair{0x01, 0x80}, {0x02, 0x80}, {0x03, 0x03}, {0x09, 0x01}, {0x0A, 0x76}, {0x0B, 0x70}, {0x0D, 0x40},
+        restore({{0x01, 0x80}, {0x02, 0x80}, {0x03, 0x03}, {0x09, 0x01}, {0x0A, 0x76}, {0x0B, 0x70}, {0x0D, 0x40},
                  {0x0E, 0x01}, {0x0F, 0x43}, {0x10, 0x40}, {0x11, 0x80}, {0x13, 0x8F}, {0x14, 0x4A}, {0x17, 0x11}, {0x18, 0x61}, {0x19, 0x03},
                  {0x1A, 0x7B}, {0x1C, 0x7F}, {0x1D, 0xA2}, {0x20, 0x04}, {0x21, 0x02}, {0x22, 0x01}, {0x24, 0x75}, {0x25, 0x63}, {0x26, 0xD4},
                  {0x32, 0x80}, {0x3A, 0x0D}, {0x3C, 0x40}, {0x3D, 0x99}, {0x3E, 0x0E}, {0x3F, 0x88}, {0x40, 0xC0}, {0x41, 0x10}, {0x42, 0x08},
-                 {0x6B, 0x0A}, {0x70, 0x3A}, {0x71, 0x35}, {0x72, 0x11}, {0xA2, 0x02}})
-            registers[place] = value;
-        idle();
+                 {0x6B, 0x0A}, {0x70, 0x3A}, {0x71, 0x35}, {0x72, 0x11}, {0xA2, 0x02}});
     }
 
     uint32_t at(uint64_t ps, uint32_t in) override {
@@ -248,27 +252,18 @@ struct Ov7670 : Sensor {
     bool falling() override { return !(registers[COM10] & 0x10); }
 
 private:
-    uint64_t now = 0, reset_at = 0;
-    unsigned place = 0;
+    uint64_t reset_at = 0;
 };
 
 // HM01B0, grey: data sheet of Himax and the drivers of OpenMV and Zephyr.
 struct Hm01b0 : Sensor {
     enum { MODE = 0x100, RESET = 0x103, LINES = 0x340, CLOCKS = 0x342, BIN_X = 0x383, BIN_Y = 0x387, BIN = 0x390, WINDOW = 0x3010,
            BITS = 0x3059, DIVIDER = 0x3060, SOURCE = 0x3067, POLARITY = 0x3068 };
-    int64_t resets = 0, writes = 0;
+    explicit Hm01b0(uint64_t seed) : Sensor(seed, 0x24, true, 324, 324, 1, 0x3100) { reset(); }
 
-    explicit Hm01b0(uint64_t seed) : Sensor(seed, 0x24, true, 324, 324, 1, 0x3100) {
-        values["resets"] = &resets;
-        values["writes"] = &writes;
-        reset();
-    }
     void reset() override {
-        std::fill(registers.begin(), registers.end(), 0);
-        for (auto [place, value] : {std::pair{0x00, 0x01}, {0x01, 0xB0}, {LINES, 0x02}, {LINES + 1, 0x32}, {CLOCKS, 0x01}, {CLOCKS + 1, 0x78},
-                                    {BIN_X, 0x01}, {BIN_Y, 0x01}, {BITS, 0x02}, {DIVIDER, 0x08}, {POLARITY, 0x20}})
-            registers[place] = value;
-        idle();
+        restore({{0x00, 0x01}, {0x01, 0xB0}, {LINES, 0x02}, {LINES + 1, 0x32}, {CLOCKS, 0x01}, {CLOCKS + 1, 0x78},
+                 {BIN_X, 0x01}, {BIN_Y, 0x01}, {BITS, 0x02}, {DIVIDER, 0x08}, {POLARITY, 0x20}});
     }
     uint32_t at(uint64_t ps, uint32_t in) override {
         now = ps;
@@ -319,8 +314,4 @@ struct Hm01b0 : Sensor {
     }
     bool gated(bool within) override { return registers[DIVIDER] & 0x20 && !within; }
     bool falling() override { return !(registers[POLARITY] & 1); }
-
-private:
-    uint64_t now = 0;
-    unsigned place = 0;
 };
