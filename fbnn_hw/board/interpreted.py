@@ -176,7 +176,7 @@ class InterpretedBoard:
             opcodes += protocol.UNKNOWN_REQUESTS
         opcode = self._expected(opcodes, Fault.OPCODE)
         self._sequence = self._take(1)[0]
-        if opcode & ~7 == Opcode.CLASSIFY:
+        if opcode & ~protocol.FLAGS == Opcode.CLASSIFY:
             size = config.image_bytes
         elif opcode in protocol.LEARNING_REQUESTS:
             size = protocol.OPERAND_BYTES
@@ -215,7 +215,7 @@ class InterpretedBoard:
             frozen = self.memory.frozen if self.learner else False
             return protocol.Status(True, False, self._frames & 0xFFFF, self._errors & 0xFFFF, self._cycles, frozen).pack()
         if opcode < Opcode.LEARN:
-            return self._classified(opcode & 7, payload)
+            return self._classified(opcode & protocol.FLAGS, payload)
         number, count = int.from_bytes(payload[:3], "little"), payload[3]
         word_bytes = self.design.config.learning.host_bits // 8
         if Opcode.PEEK <= opcode < Opcode.POKE:
@@ -246,9 +246,11 @@ class InterpretedBoard:
         estimate = self.design.estimate
         self._cycles = estimate["cycles" if self._frames else "first_cycles"] - estimate["load_cycles"] & CYCLES
         self._frames += 1
+        index = int(np.argmax(logits)) if len(logits) else 0
+        if unknown and flags & protocol.UNKNOWN:
+            index |= protocol.UNKNOWN_CLASS
         return (np.array(logits).astype("<i2").tobytes() * bool(flags & protocol.LOGITS)
-                + np.packbits(words, bitorder="little").tobytes() * bool(flags & protocol.LATENT)
-                + (int(np.argmax(logits)) | (unknown and flags & protocol.UNKNOWN) << 13 if len(logits) else 0).to_bytes(2, "little"))
+                + np.packbits(words, bitorder="little").tobytes() * bool(flags & protocol.LATENT) + index.to_bytes(2, "little"))
 
     def _learned(self, opcode, number, count):
         """LEARN, STORE, REHEARSE or FREEZE."""

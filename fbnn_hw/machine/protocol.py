@@ -104,7 +104,10 @@ class Space(IntEnum):
 LOGITS = 1
 LATENT = 2
 UNKNOWN = 4
-"""Added to CLASSIFY: the highest bit of the class says that the learner takes the image for none that it knows."""
+"""Added to CLASSIFY: UNKNOWN_CLASS in the class says that the learner takes the image for none that it knows."""
+UNKNOWN_CLASS = 1 << 15
+FLAGS = LOGITS | LATENT | UNKNOWN
+"""All that may be added to CLASSIFY."""
 REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
 UNKNOWN_REQUESTS = tuple(Opcode.CLASSIFY | UNKNOWN | flags for flags in range(4))
 COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.RESET)
@@ -438,8 +441,8 @@ class Result:
             raise InputError(f"the board's result has {len(data)} bytes, expected {size}")
         logits = tuple(int.from_bytes(data[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
         index = int.from_bytes(data[-2:], "little")
-        unknown = bool(flags & UNKNOWN and index >> 15)
-        index &= 0x7FFF if flags & UNKNOWN else 0xFFFF
+        unknown = bool(flags & UNKNOWN and index & UNKNOWN_CLASS)
+        index &= ~(UNKNOWN_CLASS * unknown)
         nothing = logits == () and not index and not unknown  # no class is known
         if index >= classes and not nothing:
             raise InputError(f"the board found class {index}, expected one below {classes}")
