@@ -115,16 +115,13 @@ def run(args: Args, out: Output) -> None:
     options = Options(**{name: getattr(args, name) for name in Options.names()})
     plan = planned(network, part, options)
 
-    def kept(folder):
-        out.kept = f"{folder} is written"
-
-    written = write(network, plan, part, args.out, out.progress, args.wrapper, kept)
+    written = write(network, plan, part, args.out, out.progress, args.wrapper, _kept(out))
     learner = None if args.learn else _learner(network, args)
     _show(out, written, part, plan.rejected_shape, automatic=not args.outputs)
     out.text(*_offer(learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
-                "learner": learner, "files": {name: written.folder / name for name in _sizes(written)}})
+                "learner": learner, "files": {name: written.folder / name for name in _sizes(written.folder)}})
 
 
 def _source(args, out):
@@ -137,15 +134,19 @@ def _source(args, out):
         raise UsageError(f"--{given[0].replace('_', '-')}: is of hardware, expected --model and --out alone with --target {c99.TARGET}")
     _, network = _common.checkpoint(args.model)
 
-    def kept(folder):
+    folder = c99.write(network, args.out, _kept(out))
+    where = shlex.quote(str(folder))
+    out.text(*_listed(folder), "",
+             f"next: cc -O2 -o classify {where}/main.c {where}/network.c; ./classify < IMAGES, each R, G, B of each pixel, row by row")
+    out.result({"folder": folder, "files": {name: folder / name for name in _sizes(folder)}})
+
+
+def _kept(out):
+    """A function that notes a folder as soon as it is there, for an interrupt."""
+    def note(folder):
         out.kept = f"{folder} is written"
 
-    folder = c99.write(network, args.out, kept)
-    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    where = shlex.quote(str(folder))
-    out.text(f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in sizes.items()), "",
-             f"next: cc -O2 -o classify {where}/main.c {where}/network.c; ./classify < IMAGES, each R, G, B of each pixel, row by row")
-    out.result({"folder": folder, "files": {name: folder / name for name in sizes}})
+    return note
 
 
 def _learner(network, args):
@@ -173,9 +174,14 @@ def _offer(learner):
             f"        room for {learner['max_classes']} classes; the command says what it costs")
 
 
-def _sizes(design):
+def _sizes(folder):
     """{name: bytes} of the files in the folder."""
-    return {path.name: path.stat().st_size for path in sorted(design.folder.iterdir()) if path.is_file()}
+    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def _listed(folder):
+    """Lines of the files in the folder."""
+    return f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(folder).items())
 
 
 def _show(out, design, part, rejected, automatic):
@@ -202,5 +208,5 @@ def _show(out, design, part, rejected, automatic):
         + (f", {estimate['late_bits']:,} of late ones where early maps were" if "late_bits" in estimate else ""),
         *_stream(config), *_levels(config), *_learning(estimate, config),
         f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
-        f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
+        *_listed(design.folder), "",
         f"next: fbnn-hw simulate {shlex.quote(str(design.folder))} --images 2")

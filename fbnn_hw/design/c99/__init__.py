@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 TARGET = "c"
 """The value of `generate --target`."""
 SECTION = re.compile(r"^/\* -- (\w+) -- \*/\n", re.M)
-NEEDS = {"conv": ("ones",), "conv_bits": ("conv",), "dense_logits": ("ones",), "byte_bits": ("byte_sum",)}
-"""Sections of network.c that another one calls; network.c has them in this order."""
+NEEDS = {"conv_bits": ("ones", "conv"), "dense_logits": ("ones",), "byte_bits": ("byte_sum",)}
+"""Sections of network.c that another one calls."""
 WORD = 32
 
 Runs = list[tuple[str, int, int]]
@@ -56,6 +56,11 @@ def cut(runs: Runs, start: int, stop: int) -> Runs:
             out.append((name, first + low - at, high - low))
         at += count
     return out
+
+
+def taps(layer: ops.Conv | ops.Dense) -> tuple[int, int, int]:
+    """(kernel, stride, pixels of padding); a dense layer is a convolution of one pixel."""
+    return (layer.kernel, layer.stride, layer.frame) if isinstance(layer, ops.Conv) else (1, 1, 0)
 
 
 def table(kind: str, name: str, values: np.ndarray, form: str) -> str:
@@ -171,7 +176,7 @@ class Source:
         array = self.network.weights[name]
         if isinstance(layer, ops.Dense) and layer.logits:
             return self.call("dense_logits", self.read(source), self.weights(name, array), depth, "logits")
-        kernel, stride, frame = (layer.kernel, layer.stride, layer.frame) if isinstance(layer, ops.Conv) else (1, 1, 0)
+        kernel, stride, frame = taps(layer)
         span = words(depth // layer.groups)
         self.beyond = max(self.beyond, layer.groups * span)
         place = self.read(source, layer.groups)
@@ -194,7 +199,7 @@ class Source:
         array = self.network.weights[name].reshape(outputs, depth, -1).swapaxes(1, 2).reshape(outputs, -1)
         offset = ops.BYTE * (2 * array.sum(1, np.int64) - array.shape[1])
         logits = isinstance(layer, ops.Dense) and layer.logits
-        kernel, stride, frame = (layer.kernel, layer.stride, layer.frame) if isinstance(layer, ops.Conv) else (1, 1, 0)
+        kernel, stride, frame = taps(layer)
         limits = self.limits(layer, offset if logits else -(-(self.network.threshold(name) + offset) // 2))
         weights = self.weights(name, array)
         fields = rows, columns, height, width, depth, outputs, kernel, stride, frame, weights, limits
@@ -251,7 +256,6 @@ class Source:
         head, *rest = SECTION.split((HERE / "network.c").read_text())
         sections = dict(zip(rest[::2], rest[1::2]))
         used = self.sections | {need for name in self.sections for need in NEEDS.get(name, ())}
-        used |= {need for name in used for need in NEEDS.get(name, ())}
         places, total = self.places()
         classes = self.topology.classes
         parts = [head, f"static uint32_t maps[{total}];\n"]
