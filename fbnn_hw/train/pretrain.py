@@ -15,7 +15,7 @@ from ..data.datasets import Images
 from ..data.images import scale
 from ..ir.models import AIRBENCH, FLOATING, build
 from ..ir.network import LATENT
-from ..nn import floating, losses, staged, teachers
+from ..nn import floating, losses
 from ..nn.network import FBNN
 from . import offline, start
 from .config import TrainConfig
@@ -92,21 +92,12 @@ class Pretrainer(Trainer):
             self.projector.load_state_dict(state["projector"])
 
     def _forward(self, images):
-        """(float logits, latent) of uint8 images."""
+        if not (self.objective.beta or self.objective.gamma):
+            return super()._forward(images)
         latent, logits = self.model.latent_and_logits(images)
         return logits * self.model.alpha, latent
 
-    def _train_step(self, index):
-        if not (self.objective.beta or self.objective.gamma) and self.objective.alpha == 1:
-            return super()._train_step(index)
-        index = index.to(self.device)
-        images, labels = self.images[index], self.labels[index]
-        weak = self._augmented(images, index)
-        self.draw_ties()
-        logits, latent = self._forward(weak)
-        loss = self._cross_entropy(logits, labels)
-        if self.teacher:
-            loss = self._with_teacher(loss, logits, weak, index)
+    def _with_terms(self, loss, latent, images, index):
         loss, free = self.objective.alpha * loss, images
         if self.unlabeled is not None:
             unlabeled_index = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
@@ -120,7 +111,7 @@ class Pretrainer(Trainer):
             views = torch.cat([strong(free, self.generator), strong(free, self.generator)])
             first, second = self.projector(self._forward(views)[1]).chunk(2)
             loss = loss + self.objective.beta * losses.barlow_twins(first, second)
-        self.update(loss, logits, labels)
+        return loss
 
 
 def device(name: str) -> torch.device:
@@ -134,33 +125,14 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
          activations: str = "binary", latent: int | None = None) -> Any:
     """The model to pre-train: a named FBNN, or a floating-point baseline.
 
-    Parameters
-    ----------
-    name : str
-        A model of `fbnn-hw train --model`, or a baseline.
-    classes : sequence of str
-        Names of the classes.
-    size : int
-        Pixels a side of an image.
-    config : TrainConfig
-        The recipe.
-    encoder : str
-        As of `nn.layers.Thermometer`.
-    init : start.Start or Path, optional
-        The weights to begin with: a `Start`, or the checkpoint of an earlier stage with batch norm,
-        whose state lies beside it.  With `config.norm` "bn" that batch norm is kept; with "scales",
-        scales take its place.
-    activations : str
-        "binary", or "float" for the first of the paper's three stages (`nn.network.FBNN.binary`).
-    latent : int, optional
-        Bits of the latent; by default those of the model.
-
-    Raises
-    ------
-    UsageError
-        The options do not fit the model.
-    InputError
-        The state beside `init` is missing or of another network.
+    name: a model of `fbnn-hw train --model`, or a baseline.  size: pixels a side of an image.
+    encoder: as of `nn.layers.Thermometer`.
+    init: the weights to begin with: a `Start`, or the checkpoint of an earlier stage with batch norm, whose
+    state lies beside it.  With `config.norm` "bn" that batch norm is kept; with "scales", scales take its place.
+    activations: "binary", or "float" for the first of the paper's three stages (`nn.network.FBNN.binary`).
+    latent: bits of the latent; by default those of the model.
+    Raises UsageError where the options do not fit the model, InputError where the state beside `init` is
+    missing or of another network.
     """
     torch.manual_seed(config.seed)
     norm = config.norm
@@ -170,7 +142,7 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
         if config.centre or config.ties != "up":
             raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
         if name == AIRBENCH:
-            return teachers.Airbench(name, classes, size)
+            return floating.Airbench(name, classes, size)
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
@@ -191,7 +163,7 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
     except Exception as error:  # a file can be wrong in any way
         raise InputError(f"{path}: not the state of a stage with batch norm of {name} with {len(classes)} classes "
                          f"({type(error).__name__}), expected that of pretrain --norm bn") from None
-    return normed if norm == "bn" else staged.to_scales(normed)
+    return normed if norm == "bn" else start.to_scales(normed)
 
 
 def origin(path: str | Path) -> start.Start | Path:
