@@ -16,10 +16,13 @@ edge stay whole in bfloat16.  `norm_sign` normalises y by the statistics of the 
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+from ..base import bits
 
 NORM_EPS = 4e-5
 """`norm_sign` adds this to the variance of y = 2 * dot + bias, which is 1e-5 for the dot products."""
@@ -118,40 +121,65 @@ def _convolution_gradients(grad, x, weight, stride, groups, needed):
 
 class _Sign(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, y, reach):
+    def forward(ctx, y, reach, pad):
         ctx.save_for_backward(y)
-        ctx.reach = reach
-        return y.clamp(-1, 1)
+        ctx.reach, ctx.pad = reach, pad
+        return _framed(y, pad, partial(torch.clamp, y, -1, 1))
 
     @staticmethod
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
+        grad = _unframed(grad, ctx.pad, y)
         # y is odd and hardtanh's bounds are open: -reach <= dot <= reach
-        return torch.ops.aten.hardtanh_backward(_laid_as(grad, y), y, -2 * ctx.reach, 2 * ctx.reach + 2), None
+        return torch.ops.aten.hardtanh_backward(grad, y, -2 * ctx.reach, 2 * ctx.reach + 2), None, None
 
 
 class _NormSign(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, y, offset, limit, binary):
+    def forward(ctx, y, offset, limit, pad, binary):
         u, mean, inverse = torch.native_batch_norm(y, torch.ones_like(offset), offset, None, None, True, 0.0, NORM_EPS)
         ctx.save_for_backward(y, u, mean, inverse)
-        ctx.limit = limit
+        ctx.limit, ctx.pad = limit, pad
         ctx.mark_non_differentiable(mean, inverse)
         ctx.set_materialize_grads(False)
-        return torch.copysign(u.new_ones(()), u) if binary else u.clamp(-1, 1), mean, inverse
+        fill = partial(torch.copysign, torch.ones((), dtype=y.dtype, device=y.device), u) if binary else partial(torch.clamp, u, -1, 1)
+        return _framed(u, pad, fill), mean, inverse
 
     @staticmethod
     def backward(ctx, grad, *_):
         y, u, mean, inverse = ctx.saved_tensors
-        grad = torch.ops.aten.hardtanh_backward(_laid_as(grad, y), u, -ctx.limit, ctx.limit)
+        grad = _unframed(grad, ctx.pad, y)
+        grad = torch.ops.aten.hardtanh_backward(grad, u, -ctx.limit, ctx.limit)
         grad_y, _, grad_offset = torch.ops.aten.native_batch_norm_backward(
             grad, y, torch.ones_like(mean), None, None, mean, inverse, True, NORM_EPS, (True, True, True))
-        return grad_y, grad_offset, None, None
+        return grad_y, grad_offset, None, None, None
 
 
-def _laid_as(grad, y):
-    """`grad` in memory as y lies, because operators that meet two orders take several times as long."""
+def _unframed(grad, pad, y):
+    """The gradient of `_framed` without the frame.
+
+    It lies in memory as y does, because operators that meet two orders take several times as long.
+    """
+    if pad:
+        return grad[:, :, pad:-pad, pad:-pad]
     return grad.contiguous(memory_format=torch.channels_last) if y.is_contiguous(memory_format=torch.channels_last) else grad
+
+
+def _framed(y, pad, fill):
+    """Make a map like y, which fill(out=map) writes, with `pad` pixels of -1 on each side.
+
+    The map lies channels last.  Without padding it lies in memory as y does.
+    """
+    if not pad:
+        out = torch.empty_like(y)
+        fill(out=out)
+        return out
+    n, c, h, w = y.shape
+    out = torch.empty((n, c, h + 2 * pad, w + 2 * pad), dtype=y.dtype, device=y.device, memory_format=torch.channels_last)
+    for edge in (out[:, :, :pad], out[:, :, -pad:], out[..., :pad], out[..., -pad:]):
+        edge.fill_(bits.PADDING)
+    fill(out=out[:, :, pad:-pad, pad:-pad])
+    return out
 
 
 def weight(proxy: torch.Tensor, limit: float = 1.0, times: int = 1) -> torch.Tensor:
@@ -178,22 +206,23 @@ def product(x: torch.Tensor, proxy: torch.Tensor, scale: float, bias: torch.Tens
     return _Product.apply(x, proxy, bias, scale, stride, groups, rounded)
 
 
-def sign(y: torch.Tensor, scale: float = 1.0, limit: float = 1.0) -> torch.Tensor:
-    """clamp(y, -1, 1) of odd integers y = 2 * dot + 1.
+def sign(y: torch.Tensor, scale: float = 1.0, limit: float = 1.0, pad: int = 0) -> torch.Tensor:
+    """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, with `pad` pixels of -1 on each side.
 
     The gradient passes where |scale * dot| <= limit, both ends included (paper, eq. `clip_id`).
     """
-    return _Sign.apply(y, reach(scale, limit))
+    return _Sign.apply(y, reach(scale, limit), pad)
 
 
-def norm_sign(y: torch.Tensor, offset: torch.Tensor, limit: float = 1.0,
+def norm_sign(y: torch.Tensor, offset: torch.Tensor, limit: float = 1.0, pad: int = 0,
               binary: bool = True) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return (sign(u), mean, 1 / sigma) of u = (y - mean) / sigma + offset.
 
-    mean and sigma are those of y (N, C, H, W) over the batch and the map.  The gradient of sign(u) passes where
-    |u| < limit.  Without `binary`, clamp(u, -1, 1) takes its place.  offset, mean and 1 / sigma: (C,) float32.
+    mean and sigma are those of y (N, C, H, W) over the batch and the map.  sign(u) has `pad` pixels of -1 on
+    each side, and its gradient passes where |u| < limit.  Without `binary`, clamp(u, -1, 1) takes its place.
+    offset, mean and 1 / sigma: (C,) float32.
     """
-    return _NormSign.apply(y, offset, limit, binary)
+    return _NormSign.apply(y, offset, limit, pad, binary)
 
 
 def reach(scale: float, limit: float) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from ..base import bits
 from ..base.errors import InputError
 from ..ir.ops import BYTE, YCC
 
@@ -45,15 +46,30 @@ def levels(images: torch.Tensor, op: Any) -> torch.Tensor:
     return (x >= op.threshold).to(torch.int32) if op.kind == "binarize" else (x * sizes[:, None, None]) >> 8
 
 
-def first_map(levels: torch.Tensor, op: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Return the output of the input `op` for its levels (N, P, H, W), of `dtype` (N, C, H, W), channels last in memory.
+def first_map(levels: torch.Tensor, op: Any, pad: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return the output of the input `op` for its levels (N, P, H, W), of `dtype` (N, C, H + 2 pad, W + 2 pad).
 
-    The values are {-1, +1}, or -255..255 of `Bits8`.  Channel k of a thermometer's plane is +1 iff level >= k.
+    The values are {-1, +1}, or -255..255 of `Bits8`.  The `pad` pixels on each side are -1 or -255.
     """
-    if op.kind != "thermometer":
-        return (levels * 2 - (BYTE if op.kind == "bits8" else 1)).to(dtype).contiguous(memory_format=torch.channels_last)
-    tables = (torch.ones(size, size, dtype=dtype, device=levels.device).tril_().mul_(2).sub_(1) for size in op.planes)
-    return torch.cat([F.embedding(levels[:, plane].long(), table) for plane, table in enumerate(tables)], -1).permute(0, 3, 1, 2)
+    if op.kind == "thermometer":
+        return thermometer(levels, op, pad, dtype)
+    top = BYTE if op.kind == "bits8" else 1
+    y = F.pad((levels * 2 - top).to(dtype), (pad,) * 4, value=bits.PADDING * top)
+    return y.contiguous(memory_format=torch.channels_last)
+
+
+def thermometer(levels: torch.Tensor, op: Any, pad: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """`first_map` of a thermometer, channels last in memory.
+
+    Channel k of a plane is +1 iff level >= k.  So channel 0 of a plane is +1 in the image and -1 around it.
+    """
+    rows = F.pad(levels, (pad,) * 4, value=-1) + 1  # row 0 of a table is all -1: outside the image
+    parts = []
+    for plane, size in enumerate(op.planes):
+        table = torch.ones(size, size, dtype=dtype, device=levels.device).tril_().mul_(2).sub_(1)
+        table = torch.cat([table.new_full((1, size), -1), table])
+        parts.append(F.embedding(rows[:, plane].long(), table))
+    return torch.cat(parts, -1).permute(0, 3, 1, 2)
 
 
 def encode(images: torch.Tensor, op: Any) -> torch.Tensor:

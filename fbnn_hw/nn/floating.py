@@ -37,7 +37,10 @@ class _Floating(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         with torch.autocast(images.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
-            return self._forward(images).float()
+            return self._logits(images).float()
+
+    def _logits(self, images):
+        raise NotImplementedError
 
     logits = forward
 
@@ -66,7 +69,7 @@ class FloatNet(_Floating):
                     continue
             self.norms[o.name] = nn.BatchNorm2d(shapes[o.name][0])
 
-    def _forward(self, images):
+    def _logits(self, images):
         check(images)
         first, values = self.topology.ops[0], {}
         values[first.name] = images.float() / 127.5 - 1 if self.rgb else encode(images, first)
@@ -151,7 +154,7 @@ class Airbench(_Floating):
         filters = (vectors / (values + WHITENING_EPS).sqrt()).T.reshape(-1, 3, PATCH, PATCH)
         self.whitening.copy_(torch.cat([filters, -filters]))
 
-    def _forward(self, images):
+    def _logits(self, images):
         x = scaled(images).contiguous(memory_format=torch.channels_last)
         x = self.groups(nn.functional.conv2d(x, self.whitening, self.bias))
         return self.linear(x.amax((2, 3))).float() * LOGIT_SCALE

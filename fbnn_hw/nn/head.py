@@ -1,6 +1,6 @@
 """The classifier after the latent as matrix products.
 
-Its integers and gradients are those of `FBNN.run` from the latent, some ten times faster on a CPU.  The
+Its integers and gradients are those of `FBNN.classify_latent`, some ten times faster on a CPU.  The
 copies that `duplicate` makes are never stored: a dense layer that reads them adds up their weights.
 """
 

@@ -16,7 +16,7 @@ from torch import nn
 from ..base import bits
 from ..base.errors import InputError
 from ..ir.network import LATENT, Network, Shape, Topology
-from ..ir.ops import BYTE
+from ..ir.ops import BYTE, INPUTS
 from . import binarize
 from .encode import first_map, levels
 from .layers import moved
@@ -67,12 +67,12 @@ class _Signed(nn.Module):
             bias, self.rounded = 1 - 2 * self.threshold(), self.training
             self.bias.copy_(bias.to(dtype) if self.training else bias)
 
-    def sign(self, y, binary=True):
+    def sign(self, y, pad=0, binary=True):
         """Bits, or clamp(u, -1, 1) if not `binary`, of y = 2 * dot + bias, or of the largest of several."""
         if self.norm is not None:
-            return self.norm.sign(y, self.bias, self.limit, binary)
+            return self.norm.sign(y, self.bias, self.limit, pad, binary)
         if binary:
-            return binarize.sign(y, self.scale, self.limit)
+            return binarize.sign(y, self.scale, self.limit, pad)
         u = (y - self.bias[:, None, None]) / 2 * self.scale
         return (y + (u - y).detach()).clamp(-1, 1)  # the value of u; the gradient that y takes is that of u already
 
@@ -130,18 +130,29 @@ class FBNN(nn.Module):
     forward(images): uint8 RGB (N, 3, S, S) -> float (N, classes), the logits times alpha.  `logits`
     gives the integers.
 
-    K: constant of the scale K / sqrt(fan-in).
-    c: constant of alpha = 1 / sqrt(c * fan_in * classes), which is smaller by `BYTE_SPREAD` where the logits are
-    sums of bytes.
-    limit: width of the straight-through estimator.
-    norm: "scales", or "bn" for a batch norm (`norm.Norm`) in the layers of `NORMED`.  `export` makes integer
-    thresholds of the batch norm.
+    Parameters
+    ----------
+    topology : ir.network.Topology
+    K : float
+        Constant of the scale K / sqrt(fan-in).
+    c : float
+        Constant of alpha = 1 / sqrt(c * fan_in * classes), which is smaller by `BYTE_SPREAD` where
+        the logits are sums of bytes.
+    limit : float
+        Width of the straight-through estimator.
+    norm : str
+        "scales", or "bn" for a batch norm (`norm.Norm`) in the layers of `NORMED`.  `export` makes
+        integer thresholds of the batch norm.
 
-    dtype: of the maps between convolutions and of their gradients, float32 or bfloat16.  With bfloat16 bits,
-    logits and proxies are those of float32, and gradients are rounded.  So are the sums that the statistics of
-    a batch norm come from, except near the threshold.
-    binary: False in the first stage of a multi-stage training, which has clamp(u, -1, 1) in place of sign(u);
-    with norm "bn" alone.
+    Attributes
+    ----------
+    dtype : torch.dtype
+        Of the maps between convolutions and of their gradients, float32 or bfloat16.  With bfloat16
+        bits, logits and proxies are those of float32, and gradients are rounded.  So are the sums
+        that the statistics of a batch norm come from, except near the threshold.
+    binary : bool
+        False in the first stage of a multi-stage training, which has clamp(u, -1, 1) in place of
+        sign(u); with norm "bn" alone.
     """
 
     def __init__(self, topology: Topology, K: float = 1.0, c: float = 5.0, limit: float = 1.0, norm: str = "scales") -> None:
@@ -149,7 +160,7 @@ class FBNN(nn.Module):
         self.topology, self.K, self.limit, self.norm, self.binary, self.dtype = topology, K, limit, norm, True, torch.float32
         shapes = topology.verify()
         weighted = [topology[name] for name in topology.weight_shapes()]
-        byte_maps = topology.byte_maps()
+        byte_maps, self._latent_shape = topology.byte_maps(), shapes.get(LATENT)
         before = topology.ops[:len(topology.ops) - len(topology.head)]
         normed = {o.name for o in before if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
         self.layers: Any = nn.ModuleDict({o.name: BinaryLayer(o, topology.input_shapes(o)[0], K, limit, o.name in normed,
@@ -160,9 +171,13 @@ class FBNN(nn.Module):
         self.alpha = 1 / math.sqrt(c * last.fan_in * len(topology.classes)) / last.spread
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
         self._last_reader = {name: ops[-1].name for name, ops in readers.items() if ops}
+        inner = [o for o in topology.ops if o.name != LATENT]  # what `latent` hands out is whole bits without a frame
         # conv -> scale -> maxpool -> sign: the gradient goes to the largest dot product.  The bits equal the OR of the signs.
-        self._sign_after_pool = {o.name for o in topology.ops if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]
-                                 and o.name != LATENT}  # what `latent` hands out is bits
+        self._sign_after_pool = {o.name for o in inner if o.kind == "conv" and [r.kind for r in readers[o.name]] == ["maxpool"]}
+        # A map read by nothing but padded convolutions of one frame is produced with it in place: {op name: pixels}
+        frames = {name: {getattr(r, "frame", 0) for r in ops} for name, ops in readers.items()}
+        self._framed = {o.name: max(frames[o.name]) for o in inner
+                        if o.kind in (*INPUTS, "conv", "maxpool") and len(frames[o.name]) == 1 and 0 not in frames[o.name]}
         self._top = {o.name: BYTE if o.name in byte_maps else 1 for o in topology.ops}
 
     def encode(self, images: torch.Tensor) -> torch.Tensor:
@@ -170,9 +185,10 @@ class FBNN(nn.Module):
 
     def first_map(self, levels: torch.Tensor) -> torch.Tensor:
         """The input map of levels (N, P, S, S), which `nn.encode.levels` made of images."""
+        first = self.topology.ops[0]
         # on a GPU PyTorch rounds a sum to bfloat16 before it adds the bias, so that bits near a threshold could be others
         dtype = self.dtype if self.training or levels.device.type == "cpu" else torch.float32
-        return first_map(levels, self.topology.ops[0], dtype)
+        return first_map(levels, first, self._framed.get(first.name, 0), dtype)
 
     def activations(self, x: torch.Tensor, start: str | None = None, stop: str | None = None) -> Iterator[tuple[Any, torch.Tensor]]:
         """Yield (op, output) in order, from op `start` (the input if None), whose output is x, to op `stop`."""
@@ -190,27 +206,27 @@ class FBNN(nn.Module):
                 return
 
     def _output(self, o, *inputs):
-        x = inputs[0]
+        x, pad = inputs[0], self._framed.get(o.name, 0)
         match o.kind:
             case "conv":
-                if o.frame:
+                if o.frame and o.inputs[0] not in self._framed:
                     x = F.pad(x, (o.frame,) * 4, value=bits.PADDING * self._top[o.inputs[0]])
-                    if self.topology[o.inputs[0]].kind in ("conv", "maxpool"):  # others lie as what they move
-                        x = x.contiguous(memory_format=torch.channels_last)
                 layer = self.layers[o.name]
                 y = layer(x)
-                return y if o.name in self._sign_after_pool else layer.sign(y, self.binary)
+                return y if o.name in self._sign_after_pool else layer.sign(y, pad, self.binary)
             case "depthwise" | "dense":
                 layer = self.layers[o.name]
-                return layer(x) if layer.logits else layer.sign(layer(x), self.binary)
+                return layer(x) if layer.logits else layer.sign(layer(x), binary=self.binary)
             case "maxpool":
                 y = F.max_pool2d(x, 2)
-                return self.layers[o.inputs[0]].sign(y, self.binary) if o.inputs[0] in self._sign_after_pool else y
+                if o.inputs[0] in self._sign_after_pool:
+                    return self.layers[o.inputs[0]].sign(y, pad, self.binary)
+                return F.pad(y, (pad,) * 4, value=bits.PADDING) if pad else y
             case "flatten":
                 return x.flatten(1)[:, :, None, None]
             case "gap":
                 layer = self.pools[o.name]
-                return layer.sign(layer(x), self.binary)
+                return layer.sign(layer(x), binary=self.binary)
             case _:
                 return moved(o, *inputs)
 
@@ -277,6 +293,10 @@ class FBNN(nn.Module):
             if o.name == LATENT:
                 latent = y.flatten(1)
         return latent, y.flatten(1)
+
+    def classify_latent(self, latent: torch.Tensor) -> torch.Tensor:
+        """Integer logits of the classifier alone; latent (N, latent) in {-1, +1}."""
+        return self.run(latent.unflatten(1, self._latent_shape), start=LATENT).flatten(1)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return self.logits(images) * self.alpha

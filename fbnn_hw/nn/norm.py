@@ -1,8 +1,10 @@
 """Batch norm of dot products before each sign, with a gain of 1, so that it folds into integer thresholds."""
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
+from ..base import bits
 from . import binarize
 
 MOMENTUM = 0.1
@@ -40,16 +42,16 @@ class Norm(nn.Module):
         edge = self.mean.double() - self.offset.double() * self.variance.double().sqrt()
         return edge.ceil().clamp(-largest, largest + 1).float()
 
-    def sign(self, y: torch.Tensor, bias: torch.Tensor, limit: float, binary: bool) -> torch.Tensor:
-        """sign(u), or clamp(u, -1, 1), of y = 2 * dot + bias (N, channels, H, W).
+    def sign(self, y: torch.Tensor, bias: torch.Tensor, limit: float, pad: int, binary: bool) -> torch.Tensor:
+        """sign(u), or clamp(u, -1, 1), of y = 2 * dot + bias (N, channels, H, W), framed by `pad` pixels of -1.
 
         In training u is that of the batch, whose statistics go into the running ones.
         """
         if not self.training:
-            return binarize.sign(y) if binary else self._clamped(y, bias)
+            return binarize.sign(y, pad=pad) if binary else F.pad(self._clamped(y, bias), (pad,) * 4, value=bits.PADDING)
         if self.target is not None:
             self._adopt(y, bias)
-        out, mean, inverse = binarize.norm_sign(y, self.offset, limit, binary)
+        out, mean, inverse = binarize.norm_sign(y, self.offset, limit, pad, binary)
         with torch.no_grad():
             self.steps += 1
             share = self.steps.float().reciprocal().clamp_min(self.momentum)

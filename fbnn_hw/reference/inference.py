@@ -33,10 +33,24 @@ MATRIX_VALUES = 2 ** 24
 
 
 def layers(network: Network, images: np.ndarray) -> dict[str, np.ndarray]:
-    """The output of every layer on images, uint8 RGB (N, 3, S, S): {op name: output} in execution order.
+    """Compute the output of every layer.
 
-    An output is uint8 bits (N, C, H, W); those that `Topology.byte_maps` names are uint8 bytes; the last one
-    is int32 logits (N, classes).  Raises InputError where the images have another shape or type.
+    Parameters
+    ----------
+    network : Network
+    images : uint8 array (N, 3, S, S)
+        RGB.
+
+    Returns
+    -------
+    dict
+        {op name: output} in execution order.  An output is uint8 bits (N, C, H, W); those that
+        `Topology.byte_maps` names are uint8 bytes; the last one is int32 logits (N, classes).
+
+    Raises
+    ------
+    InputError
+        The images have another shape or type.
     """
     _check(network, images)
     return _layers(network, images)
@@ -136,9 +150,17 @@ def _layers(network, images, only=None):
 def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int, frame: int, top: int = 1) -> np.ndarray:
     """Dot products of a convolution, float32 (N, O, H', W'); they are exact.
 
-    x: uint8 (N, C, H, W), bits, or bytes where `top` is `BYTE` and not 1.  A value u stands for 2 u - top.
-    weights: uint8 bits (O, C / groups, k, k).
-    frame: pixels on each side of the map, which stand for `bits.PADDING` * top.
+    Parameters
+    ----------
+    x : uint8 array (N, C, H, W)
+        Bits, or bytes where `top` is `BYTE`.  A value u stands for 2 u - top.
+    weights : uint8 array (O, C / groups, k, k)
+        Bits.
+    stride, groups : int
+    frame : int
+        Pixels on each side of the map, which stand for `bits.PADDING` * top.
+    top : int
+        1 for bits, `BYTE` for bytes.
     """
     n, c, h, w = x.shape
     outputs, depth, k, _ = weights.shape

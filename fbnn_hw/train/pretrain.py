@@ -99,6 +99,8 @@ class Pretrainer(Trainer):
 
     def _with_terms(self, loss, latent, images, index):
         loss, free = self.objective.alpha * loss, images
+        if not (self.objective.beta or self.objective.gamma):
+            return loss
         if self.unlabeled is not None:
             unlabeled_index = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
             free = torch.from_numpy(scale(self.unlabeled[unlabeled_index].numpy(), images.shape[-1])).to(self.device)

@@ -14,7 +14,7 @@ def test_integers_and_gradients_are_those_of_the_whole_network(seed):
     size = one.layers["latent"].proxy.shape[0]
     latent = torch.randint(0, 2, (9, size), generator=torch.Generator().manual_seed(seed)).float() * 2 - 1
     mix = torch.randn(9, len(network.topology.classes), generator=torch.Generator().manual_seed(seed))
-    a, b = one.run(latent[:, :, None, None], start="latent").flatten(1), head.logits(two, latent)
+    a, b = one.classify_latent(latent), head.logits(two, latent)
     assert torch.equal(a, b)
     (a * mix).sum().backward()
     (b * mix).sum().backward()
