@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal, signed
+from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -14,17 +14,16 @@ from ..machine.learner import ACT_LATENCY, score_latency
 from ..machine.protocol import Command
 from .argmax import Argmax
 from .array import MacArray
-from .copies import copy_of
 from .drain import Drain
+from .fanout import copy_of
 from .learning.learner import Learner
 from .lgap import Lgap
 from .loader import Loader
 from .mover import WeightMover
 from .sequencer import EDGE, Sequencer, Widths, read_layout
 from .signals import unnamed
-from .spram import SinglePortMemory, TwoPortMemory
+from .spram import SinglePortMemory, TwoPortMemory, WeightMemory
 from .states import OneHot
-from .weights import WeightMemory
 from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign, flags_early
 
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
@@ -36,6 +35,12 @@ SHARE = 8
 LEARNER_PORTS = {"command": "command", "refused": "refused", "known": "class_count", "used": "used", "frozen": "frozen",
                  "host": "host", "found": "host_reply"}
 """{port of accelerator.v: member of the `Learner` behind it}.  The names of the ports are those of existing folders."""
+
+
+def stream_ports(name, port, into):
+    """The ports of the stream `name` of the module `accelerator`, for an Instance.  into: the accelerator takes its words."""
+    there, back = "io" if into else "oi"
+    return {f"{there}_{name}__payload": Value.cast(port.payload), f"{there}_{name}__valid": port.valid, f"{back}_{name}__ready": port.ready}
 
 
 class Accelerator(wiring.Component):
@@ -104,7 +109,9 @@ class Accelerator(wiring.Component):
         m.submodules["shared_array" if c.learning else "array"] = s.array  # `fpga.toolchain` goes by this name
         m.submodules.drain = s.drain = Drain(c)
         if not c.lists:
-            m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.large(c.lanes))
+            of_a_word = c.map_pixels.bit_count() if c.map_pixels else c.pixels
+            size = next((step.words * of_a_word for step in c.program if step.kind == "lgap"), 1)
+            m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, size, split=timing.large(c.lanes))
         wiring.connect(m, wiring.flipped(self.pixels), s.loader.pixels)
         s.step = s.sequencer.step
         return s
@@ -372,18 +379,7 @@ class Accelerator(wiring.Component):
             if c.learning:
                 self._classify(m, s)
             self._latent(m, s)
-            self._result(m, s)
         m.d.comb += self.busy.eq(~s.states.ongoing("LOAD"))
-
-    def _ask_latent(self, m, s):
-        """After the last logit, send the latent where it is wanted, then the result."""
-        with m.If(self.want_latent & (self.config.latent_words > 0)):
-            s.states.go(self._first_of_latent)
-
-    @property
-    def _first_of_latent(self):
-        """The first state of the latent.  A resident row may be on its way there, but not where a learner scores the latent first."""
-        return "CLOSE" if self.config.weights == "stream" and not self.config.learning else "ASK"
 
     def _run(self, m, s):
         """States that load an image, then run the program."""
@@ -412,7 +408,7 @@ class Accelerator(wiring.Component):
                 m.d.sync += s.closed.eq(1)
                 s.states.go("CLASSIFY" if c.learning else "RESULT")
                 with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
-                    s.states.go(self._first_of_latent)
+                    s.states.go("CLOSE" if c.weights == "stream" and not c.learning else "ASK")
 
     def _classify(self, m, s):
         """States in which the learner scores the latent."""
@@ -423,11 +419,12 @@ class Accelerator(wiring.Component):
         with s.states.state("SCORES"):
             with m.If(~s.learner.busy):
                 s.states.go("RESULT")
-                self._ask_latent(m, s)
+                with m.If(self.want_latent & (self.config.latent_words > 0)):
+                    s.states.go("ASK")
 
     def _latent(self, m, s):
-        """States that read the latent from the banks and send it, word by word."""
-        if self._first_of_latent == "CLOSE":
+        """States that read the latent from the banks and send it, word by word, then the result."""
+        if self.config.weights == "stream" and not self.config.learning:
             with s.states.state("CLOSE"):  # the port closed a cycle ago, so a resident row may still be on its way
                 s.states.go("ASK")
         with s.states.state("ASK"):
@@ -443,8 +440,6 @@ class Accelerator(wiring.Component):
                 s.states.go("ASK")
                 with m.If(self.latent.payload.last):
                     s.states.go("RESULT")
-
-    def _result(self, m, s):
         with s.states.state("RESULT"):
             m.d.comb += self.result.valid.eq(1)
             with m.If(self.result.ready):
@@ -531,10 +526,3 @@ class Accelerator(wiring.Component):
                      s.port.mask.eq(drain.mask | (~draining).replicate(len(s.port.mask))),
                      s.written.eq(Mux(draining, drain.address, loader.address))]
         m.d.sync += [s.port.address[q].eq(Mux(reading, place, s.address.banks.word_select(q, w.address))) for q in range(c.pixels)]
-
-    def _pooled_size(self):
-        """Pixels of the map that is pooled globally (1 where there is none)."""
-        for step in self.config.program:
-            if step.kind == "lgap":
-                return step.words * (self.config.map_pixels.bit_count() if self.config.map_pixels else self.config.pixels)
-        return 1

@@ -22,10 +22,6 @@ class Argmax(wiring.Component):
     Timing
     ------
     `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
-
-    Resources
-    ---------
-    iCE40, 13 bits, 100 classes: 41 LUT4, 27 FF.
     """
 
     def __init__(self, width, classes):

@@ -9,8 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..base.errors import UsageError
 from ..machine import timing
 from ..machine.starts import least_bits
-from . import shared
-from .copies import copy_of
+from .fanout import add, copy_of
 from .popcount import XnorPopcount
 
 SHARE = 4
@@ -109,7 +108,7 @@ class MacArray(wiring.Component):
             flags = copy(Cat(valid, first, *shifted), "flags", q) if large else Cat(valid, first, *shifted)
             branch = [copy(flags, "flags_branch", q, p) if branches else flags for p in range(0, outputs, FLAGS)]
             for p in range(outputs):
-                popcount = shared.add(m, platform, f"popcount_{q}_{p}", module, make)
+                popcount = add(m, platform, f"popcount_{q}_{p}", module, make)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=large)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
                 counts, begins, *moved = copy(branch[p // FLAGS], "flags", q, p) if large else flags

@@ -4,7 +4,7 @@ from amaranth import Cat, ClockDomain, ClockSignal, Instance, Module, Mux, Reset
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .accelerator_top import LEARNER_PORTS
+from .accelerator_top import stream_ports
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 from .signals import unnamed
@@ -168,7 +168,7 @@ class AxiStreamWrapper(wiring.Component):
         ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "i_want_latent": self.want_latent, "o_busy": self.busy}
         self._images(m, ports)
         if self.config.weights == "stream":
-            self._take(m, ports, "weights", self._source(m, "s_axis_weights", self.config.beat_bits))
+            ports |= stream_ports("weights", self._source(m, "s_axis_weights", self.config.beat_bits), True)
         if self.config.learning:
             self._learner(m, ports)
         m.submodules.accelerator = Instance("accelerator", **ports)
@@ -180,7 +180,7 @@ class AxiStreamWrapper(wiring.Component):
         source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
         m.submodules.packets = packets = ImagePackets(c.image_bytes, WAITING)
         wiring.connect(m, source, packets.packet)
-        self._take(m, ports, "pixels", packets.pixels)
+        ports |= stream_ports("pixels", packets.pixels, True)
         for name, bits in (("logits", c.score_bits), ("latent", c.lanes)):
             layout = data.StructLayout({"word": bits, "last": 1})
             words = self._outgoing(ports, name, layout)
@@ -195,13 +195,12 @@ class AxiStreamWrapper(wiring.Component):
         plan = self.config.learning
         for name in ("refused", "known", "used", "frozen"):
             ports[f"o_{name}"] = getattr(self, name)
-        assert {"command", "host", "found", "refused", "known", "used", "frozen"} == set(LEARNER_PORTS)
         command = self._source(m, "s_axis_command", 8 * sum(COMMAND_BYTES))
         layout = command_layout(plan)
         fields = self._fields(command.payload, COMMAND_BYTES, (layout[name].width for name in ("command", "label", "count")))
         inner = stream.Signature(layout).create()
         m.d.comb += [inner.payload.as_value().eq(Cat(*fields)), inner.valid.eq(command.valid), command.ready.eq(inner.ready)]
-        self._take(m, ports, "command", inner)
+        ports |= stream_ports("command", inner, True)
         word, layout = plan.host_bits, host_layout(plan, Widths(self.config).row)
         access = self._source(m, "s_axis_host", 8 * sum(HOST_BYTES) + word)
         inner = stream.Signature(layout).create()
@@ -212,7 +211,7 @@ class AxiStreamWrapper(wiring.Component):
             inner.payload.address.eq(access.payload[8:32]), inner.payload.data.eq(access.payload[32:]),
             inner.valid.eq(access.valid & reply.ready), access.ready.eq(inner.ready & reply.ready),
             reply.payload.eq(word_read), reply.valid.eq(inner.valid & inner.ready)]
-        self._take(m, ports, "host", inner)
+        ports |= stream_ports("host", inner, True)
         ports["o_found"] = word_read
         self._sink(m, "m_axis_host", reply, reply.payload)
 
@@ -247,17 +246,8 @@ class AxiStreamWrapper(wiring.Component):
                      piece.o.ready.eq(getattr(self, f"{name}_tready"))]
 
     @staticmethod
-    def _take(m, ports, name, source):
-        """Connect a stream to a port that takes one."""
-        payload = source.payload
-        ports |= {f"i_{name}__payload": payload if isinstance(payload, Signal) else payload.as_value(), f"i_{name}__valid": source.valid,
-                  f"o_{name}__ready": source.ready}
-
-    @staticmethod
     def _outgoing(ports, name, shape):
         """The stream at a port that gives one."""
         source = stream.Signature(shape).create()
-        payload = source.payload
-        ports |= {f"o_{name}__payload": payload if isinstance(payload, Signal) else payload.as_value(), f"o_{name}__valid": source.valid,
-                  f"i_{name}__ready": source.ready}
+        ports |= stream_ports(name, source, False)
         return source

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..base.errors import UsageError
-from .copies import copy_of
+from .fanout import copy_of
 from .signals import unnamed
 
 SHARE = 64
@@ -43,11 +43,6 @@ class Lgap(wiring.Component):
     ------
     One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
     lane its bits stand in the words and `done` is 1: three, five with `split`.
-
-    Resources
-    ---------
-    iCE40, 4 pixels, 16 lanes: 199 LUT4 with weight words of 128 bits, 140 with 64; 66 FF.  Choosing one
-    bit of n costs 0.88 n.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class XnorPopcount(wiring.Component):
         beyond the last column delay the count.
     leaves : bool
         The first register stands behind the triples, in the middle of column 0, for words that come
-        from afar.
+        from afar; it takes a LUT for each product that comes later.
     style : str
         "lut4": the adders above.  "sum": plain sums of eight, whose structure the synthesis tool
         chooses: a quarter of the Verilog, registers after the levels of sums.
@@ -41,12 +41,6 @@ class XnorPopcount(wiring.Component):
     Timing
     ------
     Free running, one word a clock, latency `registers` clocks; the registers need no reset.
-
-    Resources
-    ---------
-    iCE40 and ECP5, width 16, one register: 35 LUT4 (2.2 a bit), 9 FF; width 64, two registers: 161 and
-    165 LUT4 (2.6 a bit), 51 FF.  A register behind the leaves takes a LUT for each product that comes
-    later, 15 of 64.
     """
 
     def __init__(self, width, registers=1, style="lut4", leaves=False):

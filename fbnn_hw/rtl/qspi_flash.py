@@ -8,7 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..base.errors import UsageError
-from .signals import unnamed
+from .signals import later, unnamed
 
 READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}
 """Fast read, fast read dual output, fast read quad output: address on one line, then `width` bits a clock."""
@@ -22,26 +22,19 @@ VOLATILE_QE = ((0x50,), (0x31, 0x02))
 class FlashChip:
     """The properties of a flash and its wires that the reader needs.
 
-    width: data lines that are read.  dummy: clocks between address and data.  quad_enable: commands
-    that make IO2 and IO3 carry data; none where the chip comes so from its maker, or keeps it for good.
-    wait_s: longest of the waits for power-up, reset (tRST) and release from power-down (tRES1).
-    deselect_s: shortest pause between two commands (tSHSL).
-
-    The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
-
-    Of a flash at twice the clock of the design: access, hold: from a falling clock until new data is valid (tCLQV), and for which old
-    data stays (tCLQX).  fastest_hz: of its clock.  Meant are those of a W25Q128JV at 3.0 to 3.6 V; they were not compared with its
-    datasheet.
+    The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.  Those of a flash at twice the
+    clock of the design are meant to be a W25Q128JV's at 3.0 to 3.6 V; they were not compared with its datasheet.
     """
 
-    width: int = 4
-    dummy: int = 8
-    quad_enable: tuple = VOLATILE_QE
-    wait_s: float = 60e-6
-    deselect_s: float = 60e-9
-    access: float = 6e-9
-    hold: float = 1.5e-9
-    fastest_hz: float = 133e6
+    width: int = 4  # data lines that are read
+    dummy: int = 8  # clocks between address and data
+    quad_enable: tuple = VOLATILE_QE  # commands that make IO2 and IO3 carry data; none where the chip comes so, or keeps it for good
+    wait_s: float = 60e-6  # longest of the waits for power-up, reset (tRST) and release from power-down (tRES1)
+    deselect_s: float = 60e-9  # shortest pause between two commands (tSHSL)
+    # Of a flash at twice the clock of the design:
+    access: float = 6e-9  # from a falling clock until new data is valid (tCLQV)
+    hold: float = 1.5e-9  # for which old data stays (tCLQX)
+    fastest_hz: float = 133e6  # of its clock
 
 
 class FlashReader(wiring.Component):
@@ -134,16 +127,10 @@ class FlashReader(wiring.Component):
         else:
             s.out = sent
         if self.double:
-            s.out, heading = self._later(m, s.out), self._later(m, heading)
+            s.out, heading = later(m, s.out), later(m, heading)
         m.d.comb += self.lines_out.eq(Cat(s.out, Const(0b111, 3)))
         m.d.comb += self.lines_enable.eq(Cat(heading, Const(0, 1), (heading | (self.chip.width != 4)).replicate(2)))
         return m
-
-    def _later(self, m, value):
-        """The value of the cycle before."""
-        later = unnamed(len(value))
-        m.d.sync += later.eq(value)
-        return later
 
     def _select(self, m, s):
         """Select the flash while a command or a read is on.

@@ -20,31 +20,24 @@ ALL_BANKS = 1 << 10
 
 @dataclass(frozen=True)
 class SdramChip:
-    """The figures of an SDRAM's datasheet.
+    """The figures of an SDRAM's datasheet, times in seconds."""
 
-    lines: data lines.  rows, columns, banks: how many.  The times are in seconds: `rcd` from ACTIVE to
-    READ or WRITE, `ras` to PRECHARGE, `rc` to the next ACTIVE of the bank; `rp` from PRECHARGE, `rfc`
-    from REFRESH to the next command; `wr` from the last data to PRECHARGE.  refresh: mean time between
-    two REFRESH.  cas: pairs of (highest clock in Hz, CAS latency), ascending.  access, hold: tAC, tOH at
-    the last of them.  power_up: from a stable clock to the first command.  refreshes: at the start.
-    """
-
-    lines: int
+    lines: int  # data lines
     rows: int
     columns: int
     banks: int = 4
-    rcd: float = 21e-9
-    rp: float = 21e-9
-    ras: float = 45e-9
-    rc: float = 67.5e-9
-    rfc: float = 70e-9
-    wr: float = 15e-9
-    refresh: float = 64e-3 / 8192
-    cas: tuple[tuple[float, int], ...] = ((66e6, 2), (133e6, 3))
-    access: float = 6e-9
-    hold: float = 2.5e-9
-    power_up: float = 200e-6
-    refreshes: int = 8
+    rcd: float = 21e-9  # from ACTIVE to READ or WRITE
+    rp: float = 21e-9  # from PRECHARGE to the next command
+    ras: float = 45e-9  # from ACTIVE to PRECHARGE
+    rc: float = 67.5e-9  # from ACTIVE to the next one of the bank
+    rfc: float = 70e-9  # from REFRESH to the next command
+    wr: float = 15e-9  # from the last data to PRECHARGE
+    refresh: float = 64e-3 / 8192  # mean time between two REFRESH
+    cas: tuple[tuple[float, int], ...] = ((66e6, 2), (133e6, 3))  # (highest clock in Hz, CAS latency), ascending
+    access: float = 6e-9  # tAC at the last of them
+    hold: float = 2.5e-9  # tOH at the last of them
+    power_up: float = 200e-6  # from a stable clock to the first command
+    refreshes: int = 8  # at the start
     mode_clocks: int = 2
 
     @property
@@ -85,79 +78,35 @@ CHIPS = {
 """{name on a board's page: SdramChip}."""
 
 
-@dataclass(frozen=True)
 class Timing:
     """An SdramChip's times in cycles of a clock, and what follows for the buffer in front of the array.
 
-    latency: as `SdramReader` has it.
+    latency: as `SdramReader` has it.  Raises UsageError where the clock is too fast for the chip.
     """
 
-    chip: SdramChip
-    clock_hz: float
-    latency: int = 0
+    def __init__(self, chip: SdramChip, clock_hz: float, latency: int = 0):
+        def cycles(seconds: float) -> int:
+            """The least cycles that last so long."""
+            return max(1, -int(-(seconds * clock_hz - 1e-6) // 1))
 
-    def cycles(self, seconds: float) -> int:
-        """The least cycles that last so long."""
-        return max(1, -int(-(seconds * self.clock_hz - 1e-6) // 1))
-
-    @property
-    def rcd(self) -> int:
-        return self.cycles(self.chip.rcd)
-
-    @property
-    def rp(self) -> int:
-        return self.cycles(self.chip.rp)
-
-    @property
-    def rfc(self) -> int:
-        return self.cycles(self.chip.rfc)
-
-    @property
-    def wr(self) -> int:
-        return max(2, self.cycles(self.chip.wr))
-
-    @property
-    def open(self) -> int:
-        """From ACTIVE to PRECHARGE.  Every row is closed before the next one is opened, so this keeps `rc` too."""
-        return max(self.cycles(self.chip.ras), self.cycles(self.chip.rc) - self.rp)
-
-    @property
-    def cas(self) -> int:
-        return self.chip.cas_latency(self.clock_hz)
-
-    @property
-    def arrival(self) -> int:
-        """From the cycle in which a READ is decided on to the one in which its data is at `lines_in`."""
-        return 1 + self.cas + self.latency
-
-    @property
-    def period(self) -> int:
-        """Between two requests for a REFRESH, which comes up to `open` + `wr` + `rp` + `rcd` + 4 later."""
-        return int(self.chip.refresh * self.clock_hz) - (self.open + self.wr + self.rp + self.rcd + 4)
-
-    @property
-    def row(self) -> int:
-        """Cycles without a READ between a row and the next one: PRECHARGE, ACTIVE."""
-        return self.rp + self.rcd
-
-    @property
-    def pause(self) -> int:
-        """The same around a REFRESH, of a row that has just been opened."""
-        return 1 + self.open + self.rp + self.rfc + self.rcd
-
-    @property
-    def lost(self) -> float:
-        """Largest share of cycles without a READ, over a long time.
-
-        Of a row and a beat, two rows: so it is for a frame image that is a beat longer than a row.
-        """
-        return (2 * self.row + self.open) / (self.chip.columns + 1) + self.pause / max(1, self.period)
-
-    @property
-    def depth(self) -> int:
-        """Beats of the buffer, by the worst case of `SdramReader`."""
+        self.rcd, self.rp, self.rfc, self.power_up = map(cycles, (chip.rcd, chip.rp, chip.rfc, chip.power_up))
+        self.wr = max(2, cycles(chip.wr))
+        # From ACTIVE to PRECHARGE.  Every row is closed before the next one is opened, so this keeps `rc` too.
+        self.open = max(cycles(chip.ras), cycles(chip.rc) - self.rp)
+        self.cas = chip.cas_latency(clock_hz)
+        # From the cycle in which a READ is decided on to the one in which its data is at `lines_in`.
+        self.arrival = 1 + self.cas + latency
+        # Between two requests for a REFRESH, which comes up to so much later.
+        self.period = int(chip.refresh * clock_hz) - (self.open + self.wr + self.rp + self.rcd + 4)
+        # Cycles without a READ: between a row and the next one, PRECHARGE and ACTIVE; and around a REFRESH of a row just opened.
+        self.row = self.rp + self.rcd
+        self.pause = 1 + self.open + self.rp + self.rfc + self.rcd
+        # Largest share of cycles without a READ, over a long time.  Of a row and a beat, two rows: so it is for a frame image that is a
+        # beat longer than a row.
+        self.lost = (2 * self.row + self.open) / (chip.columns + 1) + self.pause / max(1, self.period)
+        # Beats of the buffer, by the worst case of `SdramReader`.
         need = self.arrival + 1 + (2 * self.row + self.open) + self.pause + (self.rcd + 1) + 5
-        return 1 << (need - 1).bit_length()
+        self.depth = 1 << (need - 1).bit_length()
 
 
 class SdramReader(wiring.Component):
@@ -212,9 +161,8 @@ class SdramReader(wiring.Component):
     """
 
     def __init__(self, chip, clock_hz, first, again, latency=0):
-        self.chip, self.clock_hz, self.latency = chip, clock_hz, latency
+        self.chip = chip
         self.timing = t = Timing(chip, clock_hz, latency)
-        chip.cas_latency(clock_hz)
         size = chip.lines // 8
         if first % size or again % size or first + again < size:
             raise UsageError(f"SDRAM: {first} and {again} bytes, expected at least one beat of {size} and no part of one")
@@ -362,7 +310,7 @@ class SdramReader(wiring.Component):
     def _start(self, m, s):
         """The wait for the chip's power-up, after which all its rows are closed."""
         t = self.timing
-        periods = -(-t.cycles(self.chip.power_up) // t.period) + 1
+        periods = -(-t.power_up // t.period) + 1
         left = Signal(range(periods + 1), init=periods)
         with m.State("POWER"):
             with m.If(s.tick):

@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..machine import timing
-from .copies import copy_of
+from .fanout import copy_of
 from .sequencer import EDGE, Widths
 from .signals import unnamed
 
@@ -140,10 +140,6 @@ class ListedAddress(wiring.Component):
     Timing
     ------
     As `WindowAddress`.
-
-    Resources
-    ---------
-    An adder for each bank.
     """
 
     def __init__(self, config):
@@ -173,10 +169,6 @@ class ListedAlign(wiring.Component):
     Timing
     ------
     Latency 1.  All inputs but `data` come `flags_early` cycles before it.
-
-    Resources
-    ---------
-    A multiplexer of Q/2 words for each word.
     """
 
     def __init__(self, config):
