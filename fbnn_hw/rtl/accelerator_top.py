@@ -98,9 +98,8 @@ class Accelerator(wiring.Component):
         return m
 
     def _parts(self, m):
-        """The submodules, as a namespace."""
-        c, s = self.config, SimpleNamespace()
-        s.arrival = timing.read(c.memory_registers)  # stage of a read beside the data of banks and weights
+        """The submodules and the signals between them, as a namespace."""
+        c, s = self.config, self._signals()
         m.submodules.sequencer = s.sequencer = Sequencer(c)
         m.submodules.loader = s.loader = Loader(c)
         m.submodules.address = s.address = ListedAddress(c) if c.lists else WindowAddress(c)
@@ -116,6 +115,41 @@ class Accelerator(wiring.Component):
         s.step = s.sequencer.step
         return s
 
+    def _signals(self):
+        """The namespace.  A group names the methods that drive it."""
+        c, w, s = self.config, Widths(self.config), SimpleNamespace()
+        s.arrival = timing.read(c.memory_registers)  # stage of a read beside the data of banks and weights
+
+        # The banks' port: `_port`, `_two_ports`.  A write under way at a reset does no harm.
+        s.port = Signal(data.StructLayout({
+            "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}),
+            reset_less=c.loads_beside)
+        s.written = Signal(w.row, reset_less=True)  # address of a port for writes alone
+        s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
+
+        # Reads under way: `_pipeline`, `_weights`.
+        s.blank = unnamed()  # beside the data of the banks: a start read
+        s.weights = Signal(c.word_bits, reset_less=timing.large(c.lanes))  # at the array
+
+        # Whose the port is in the next cycles: `_learner_turn`, `_drain`, `_frame`.
+        s.ready = unnamed()  # the learner may have the port and the array two cycles later
+        s.turn = Signal()  # the learner has the port and the array
+        s.drains_next = unnamed()  # the port is taken two cycles later, so no read may be issued in this one
+        s.drains = Signal()  # a block is finished
+        s.drained = unnamed()  # the port for writes is the drain's in the next cycle
+        s.closed = Signal()  # the port is closed to resident rows: from the end of the program until an image is loaded
+
+        # The frame: the states of `_run`, `_latent`, `_classify`; `_frame`, `_learner_turn`.
+        s.loading = unnamed()  # the loader may write
+        s.was_loading = Signal()
+        s.loaded = Signal()  # the next image is in the banks
+        s.reading = unnamed()  # words of the latent are read
+        s.was_reading = Signal()
+        s.word = Signal(range(c.latent_words + 1))  # of the latent
+        s.wait = Signal(range(s.arrival + 2))  # cycles until that word can be read
+        s.teaching = Signal()  # the learner works between two frames, or a host asks for it
+        return s
+
     def _banks(self, m, s):
         """The banks and their one port, which takes one request a cycle.
 
@@ -123,14 +157,8 @@ class Accelerator(wiring.Component):
         at once, so the sequencer issues no read in the cycle before a write (`reserve`).  With
         config.loads_beside writes have a port of their own, with an address for all banks.
         """
-        c, w = self.config, Widths(self.config)
-        s.port = Signal(data.StructLayout({
-            "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}),
-            reset_less=c.loads_beside)  # a write under way at a reset does no harm
-        if c.loads_beside:
-            s.written = Signal(w.row, reset_less=True)
+        c = self.config
         s.banks = []
-        s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
         for q in range(c.pixels):
             if c.loads_beside:
                 bank = TwoPortMemory(c.feature_words, c.lanes, c.outputs, c.memory_registers)
@@ -159,10 +187,7 @@ class Accelerator(wiring.Component):
             if t == 2 and c.lists and timing.large(c.lanes):  # the edges come a cycle late
                 m.d.sync += [stage.read[name].eq(issue.read[name]) for name in ("upper", "lower", "left", "right")]
             s.stages.append(stage)
-        s.ready = unnamed()  # the learner may have the port and the array two cycles later
-        s.turn = Signal()  # the learner has the port and the array
         if c.start_reads:
-            s.blank = unnamed()  # beside the data of the banks: a start read
             m.d.comb += s.blank.eq(s.stages[s.arrival].read.first & s.step.bias & ~s.turn)
         if c.learning:
             m.submodules.learner = s.learner = self.learner
@@ -182,7 +207,6 @@ class Accelerator(wiring.Component):
     def _weights(self, m, s):
         """The weight word of each read, from a memory or from the mover's ring."""
         c = self.config
-        s.weights = Signal(c.word_bits, reset_less=timing.large(c.lanes))  # at the array
         read = s.stages[timing.READ - 1].read
         if c.weights == "memory":
             m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits, 2 * c.memory_registers)
@@ -310,8 +334,6 @@ class Accelerator(wiring.Component):
         if not c.lists:
             m.d.comb += [drain.average.eq(s.lgap.gap), drain.learned.eq(s.lgap.depthwise)]
         before = s.stages[accumulated - 2]
-        s.drains_next = unnamed()  # the port is taken two cycles later, so no read may be issued in this one
-        s.drains = Signal()  # a block is finished
         m.d.sync += [
             s.drains_next.eq(before.valid & before.read.last & ~s.step.logits & ~s.step.lgap), s.drains.eq(s.drains_next)]
         m.d.comb += drain.strobe.eq(s.drains)
@@ -356,21 +378,11 @@ class Accelerator(wiring.Component):
     def _frame(self, m, s):
         """The states of a frame, from its image to its result."""
         c = self.config
-        s.loading = unnamed()  # the loader may write
-        s.reading = unnamed()  # words of the latent are read
-        s.was_reading = Signal()
-        s.closed = Signal()  # the port is closed to resident rows: from the end of the program until an image is loaded
-        s.was_loading = Signal()
-        s.teaching = Signal()  # the learner works between two frames, or a host asks for it
         m.d.sync += [s.was_reading.eq(s.reading), s.was_loading.eq(s.loading)]
         m.d.comb += s.loader.enable.eq(s.loading)
         if c.loads_beside:
-            s.drained = unnamed()  # the port for writes is the drain's in the next cycle
-            s.loaded = Signal()  # the next image is in the banks
             m.d.sync += s.drained.eq(s.drains_next | s.sequencer.reserve)
             m.d.comb += s.loader.enable.eq(s.loading & ~s.drained)
-        s.word = Signal(range(c.latent_words + 1))  # of the latent
-        s.wait = Signal(range(s.arrival + 2))  # cycles until that word can be read
         m.d.comb += [self.latent.payload.word.eq(s.banks[0]), self.latent.payload.last.eq(s.word == c.latent_words - 1)]
         with m.If(s.sequencer.begin):
             m.d.sync += self.step.eq(self.step + 1)
