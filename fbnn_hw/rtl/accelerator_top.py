@@ -48,9 +48,7 @@ class Accelerator(wiring.Component):
 
     Twin: `fbnn_hw.reference.inference`.
 
-    Timing
-    ------
-    `fbnn_hw.machine.cycles`, exactly, while nobody stalls.
+    Timing: `fbnn_hw.machine.cycles`, exactly, while nobody stalls.
     """
 
     def __init__(self, config):

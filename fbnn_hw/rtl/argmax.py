@@ -19,9 +19,7 @@ class Argmax(wiring.Component):
     classes : int
         Scores a sequence, at most.
 
-    Timing
-    ------
-    `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
+    Timing: `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
     """
 
     def __init__(self, width, classes):

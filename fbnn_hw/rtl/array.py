@@ -40,20 +40,13 @@ class MacArray(wiring.Component):
     style : str
         Of the popcounts.
 
-    Timing
-    ------
-    Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
+    Timing: Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
     large array (`timing.large`) keep their values.
 
-    Resources
-    ---------
-    An accumulator takes one LUT a bit; with `starts` alone two, where adders are LUTs with a carry chain.  A large array
+    Resources: An accumulator takes one LUT a bit; with `starts` alone two, where adders are LUTs with a carry chain.  A large array
     has copies of the operands that its popcounts share.
 
-    Raises
-    ------
-    UsageError
-        If L is no power of two; if an accumulator with `start_reads` has fewer bits than `least_bits`.
+    Raises UsageError if L is no power of two; if an accumulator with `start_reads` has fewer bits than `least_bits`.
     """
 
     def __init__(self, pixels, lanes, outputs, accumulator_bits, starts=False, style="lut4", shift=0, start_reads=False):

@@ -23,18 +23,11 @@ def logit_bits(config):
 class RegisterSlice(wiring.Component):
     """A stream with registers at both ends: no combinational path leads from an input to an output.
 
-    Parameters
-    ----------
-    shape : shape
-        Of a word.
+    Parameters: `shape` of a word.
 
-    Timing
-    ------
-    A word a clock, latency 1 clock.  i.ready, o.valid and o.payload are registers.
+    Timing: A word a clock, latency 1 clock.  i.ready, o.valid and o.payload are registers.
 
-    Resources
-    ---------
-    Two registers of a word and two flags: 22 LUT4 and 34 FF for 16 bits, synthesised for iCE40 by yosys.
+    Resources: Two registers of a word and two flags: 22 LUT4 and 34 FF for 16 bits, synthesised for iCE40 by yosys.
     """
 
     def __init__(self, shape):
@@ -72,13 +65,9 @@ class ImagePackets(wiring.Component):
     images : int
         Most images whose answers have not been taken.
 
-    Timing
-    ------
-    A byte a clock; no register between `packet` and `pixels`.
+    Timing: A byte a clock; no register between `packet` and `pixels`.
 
-    Resources
-    ---------
-    48 LUT4 and 19 FF for images of 32 x 32 pixels, three without answers, synthesised for iCE40 by yosys.
+    Resources: 48 LUT4 and 19 FF for images of 32 x 32 pixels, three without answers, synthesised for iCE40 by yosys.
     """
 
     def __init__(self, length, images=1):
@@ -129,9 +118,7 @@ class ImagePackets(wiring.Component):
 class AxiStreamWrapper(wiring.Component):
     """The module `accelerator` of accelerator.v with AXI4-Stream ports (Arm IHI 0051), each behind a `RegisterSlice`.
 
-    Timing
-    ------
-    As `Accelerator`, and a clock for each word at a port.
+    Timing: As `Accelerator`, and a clock for each word at a port.
     """
 
     def __init__(self, config):
@@ -183,10 +170,12 @@ class AxiStreamWrapper(wiring.Component):
         ports |= stream_ports("pixels", packets.pixels, True)
         for name, bits in (("logits", c.score_bits), ("latent", c.lanes)):
             layout = data.StructLayout({"word": bits, "last": 1})
-            words = self._outgoing(ports, name, layout)
+            words = stream.Signature(layout).create(path=("source",))
+            ports |= stream_ports(name, words, False)
             value = words.payload.word.as_signed() if name == "logits" else words.payload.word
             self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
-        result = self._outgoing(ports, "result", range(max(2, c.result_classes)))
+        result = stream.Signature(range(max(2, c.result_classes))).create(path=("source",))
+        ports |= stream_ports("result", result, False)
         m.d.comb += packets.answered.eq(result.valid & result.ready)
         self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)
 
@@ -244,10 +233,3 @@ class AxiStreamWrapper(wiring.Component):
         m.d.comb += [wide.eq(value), piece.i.payload.eq(Cat(wide, *flags)), piece.i.valid.eq(source.valid), source.ready.eq(piece.i.ready),
                      Cat(tdata, *members).eq(piece.o.payload), getattr(self, f"{name}_tvalid").eq(piece.o.valid),
                      piece.o.ready.eq(getattr(self, f"{name}_tready"))]
-
-    @staticmethod
-    def _outgoing(ports, name, shape):
-        """The stream at a port that gives one."""
-        source = stream.Signature(shape).create()
-        ports |= stream_ports(name, source, False)
-        return source

@@ -31,9 +31,7 @@ class FlashImage(wiring.Component):
     beat : int
         Bytes that come at once, 1 or 2.
 
-    Timing
-    ------
-    A beat a clock.
+    Timing: A beat a clock.
     """
 
     def __init__(self, mark, beat=1):
@@ -108,9 +106,7 @@ class BoardTop(wiring.Component):
     ahead : bool
         As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
 
-    Timing
-    ------
-    `HostLink` and `Accelerator` determine it.
+    Timing: `HostLink` and `Accelerator` determine it.
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1,

@@ -31,14 +31,9 @@ class DutyCycle(wiring.Component):
     clocks : int or float
         Clocks of a bit on the serial line, as the core has them, at least FEWEST_ASLEEP.
 
-    Timing
-    ------
-    Four clocks from a falling `rx` to the core's first clock.
+    Timing: Four clocks from a falling `rx` to the core's first clock.
 
-    Raises
-    ------
-    UsageError
-        If a bit is too short to wake up in.
+    Raises UsageError if a bit is too short to wake up in.
     """
 
     def __init__(self, core, clocks):

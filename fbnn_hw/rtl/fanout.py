@@ -1,5 +1,6 @@
 """Equal components: as one module of the Verilog, and as registers that stay several."""
 
+from dataclasses import dataclass, field
 from functools import partial
 
 from amaranth import ClockSignal, Instance, Module, ResetSignal, Signal
@@ -7,37 +8,33 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 
+@dataclass
 class Shared:
     """The platform of a conversion to Verilog: it collects the components that are modules of their own.
 
     Amaranth writes a module for each component of a design, also where they are equal, as the popcounts of an array are.
     """
 
-    def __init__(self, top):
-        self.top = top  # name of the design, with which the names of its modules begin
-        self.components = {}  # {name of the module: component}
-
-    def instance(self, name, make):
-        """(instance, interface) of the module `name`.  make: called where there is none yet; it gives a component with registers."""
-        name = f"{self.top}.{name}"
-        if name not in self.components:
-            self.components[name] = make()
-        members = self.components[name].signature.members
-        interface = self.components[name].signature.create()
-        ports = {f"{'i' if members[port].flow is wiring.In else 'o'}_{port}": getattr(interface, port) for port in members}
-        return Instance(name, i_clk=ClockSignal(), i_rst=ResetSignal(), **ports), interface
+    top: str  # name of the design, with which the names of its modules begin
+    components: dict = field(default_factory=dict)  # {name of the module: component}
 
 
 def add(m, platform, submodule, name, make):
-    """Add a component that `make` gives to `m`, as `submodule`; return what has its members.
+    """Add a component that `make` gives to `m`, as `submodule`; return what has its members.  It has registers.
 
     name: of its module in the Verilog.  It says the component's parameters, since all components of that name are one module.
     """
-    if isinstance(platform, Shared):
-        m.submodules[submodule], interface = platform.instance(name, make)
-        return interface
-    m.submodules[submodule] = component = make()
-    return component
+    if not isinstance(platform, Shared):
+        m.submodules[submodule] = component = make()
+        return component
+    name = f"{platform.top}.{name}"
+    if name not in platform.components:
+        platform.components[name] = make()
+    signature = platform.components[name].signature
+    interface = signature.create()
+    ports = {f"{'i' if member.flow is wiring.In else 'o'}_{port}": getattr(interface, port) for port, member in signature.members.items()}
+    m.submodules[submodule] = Instance(name, i_clk=ClockSignal(), i_rst=ResetSignal(), **ports)
+    return interface
 
 
 class Copy(wiring.Component):
@@ -46,13 +43,9 @@ class Copy(wiring.Component):
     `fpga.toolchain` keeps these modules apart.  A merged register would drive long wires to all
     popcounts.
 
-    Parameters
-    ----------
-    width : int
+    Parameters: `width`, its bits.
 
-    Timing
-    ------
-    One clock.
+    Timing: One clock.
     """
 
     def __init__(self, width):

@@ -160,15 +160,10 @@ class HostLink(Requests, Replies, wiring.Component):
     ahead : bool
         The link hears the next requests, an image's and two short ones, while one is carried out and answered.
 
-    Timing
-    ------
-    A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
+    Timing: A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
     result.
 
-    Raises
-    ------
-    UsageError
-        If a width, a mark or the image's size does not fit the protocol.
+    Raises UsageError if a width, a mark or the image's size does not fit the protocol.
     """
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None,

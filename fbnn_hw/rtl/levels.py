@@ -17,14 +17,9 @@ class LevelUnpacker(wiring.Component):
 
     Twin: `fbnn_hw.reference.encode.unpacked`.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Bits of the level of each plane, 1 to 7.
+    Parameters: `sizes`, bits of the level of each plane, 1 to 7.
 
-    Timing
-    ------
-    A level a clock while bytes are there and levels are taken, the first one a clock after its byte.
+    Timing: A level a clock while bytes are there and levels are taken, the first one a clock after its byte.
     After `end` a clock more.  `levels.valid` and `levels.payload` are registers; `pixels.ready`
     depends on `levels.ready` and `end`.
     """

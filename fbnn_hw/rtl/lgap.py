@@ -39,16 +39,11 @@ class Lgap(wiring.Component):
     split : bool
         Registers before and within the choice of a lane: of one of each eight, then of one of those.
 
-    Timing
-    ------
-    One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
+    Timing: One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
     lane its bits stand in the words and `done` is 1: three, five with `split`.
 
-    Raises
-    ------
-    UsageError
-        If `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights
-        to choose from.
+    Raises UsageError if `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights
+    to choose from.
     """
 
     def __init__(self, pixels, lanes, weight_bits, size, split=False):

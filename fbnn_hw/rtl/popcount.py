@@ -33,9 +33,7 @@ class XnorPopcount(wiring.Component):
         "lut4": the adders above.  "sum": plain sums of eight, whose structure the synthesis tool
         chooses: a quarter of the Verilog, registers after the levels of sums.
 
-    Timing
-    ------
-    Free running, one word a clock, latency `registers` clocks; the registers need no reset.
+    Timing: Free running, one word a clock, latency `registers` clocks; the registers need no reset.
     """
 
     def __init__(self, width, registers=1, style="lut4", leaves=False):

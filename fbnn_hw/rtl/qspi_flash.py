@@ -60,15 +60,10 @@ class FlashReader(wiring.Component):
         The flash has twice the clock of sync: in a cycle it may get two pulses and give two data, a byte.  Commands still take a cycle a
         bit.  Four lines alone; `first` and `again` are even.
 
-    Timing
-    ------
-    A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
+    Timing: A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
     takes bytes.
 
-    Raises
-    ------
-    UsageError
-        If the lines, the latency or the range of addresses are impossible.
+    Raises UsageError if the lines, the latency or the range of addresses are impossible.
     """
 
     DEPTH = 4

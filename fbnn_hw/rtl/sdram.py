@@ -154,10 +154,7 @@ class SdramReader(wiring.Component):
 
     Filling takes as long as `fill` does, a byte in two or four cycles from a flash, after 0.2 ms.
 
-    Raises
-    ------
-    UsageError
-        If the bytes do not fit or are no beats, or the clock is too slow or too fast.
+    Raises UsageError if the bytes do not fit or are no beats, or the clock is too slow or too fast.
     """
 
     def __init__(self, chip, clock_hz, first, again, latency=0):
@@ -192,7 +189,6 @@ class SdramReader(wiring.Component):
         self._refreshes(m, s)
         m.d.sync += [self.command.eq(NOP), self.lines_enable.eq(0)]
         with m.FSM(init="POWER"):
-            self._start(m, s)
             self._closed(m, s)
             self._open(m, s)
         return m
@@ -307,9 +303,9 @@ class SdramReader(wiring.Component):
         with m.If(s.hold != 0):
             m.d.sync += s.hold.eq(s.hold - 1)
 
-    def _start(self, m, s):
-        """The wait for the chip's power-up, after which all its rows are closed."""
-        t = self.timing
+    def _closed(self, m, s):
+        """States in which the rows are closed or being closed: first the wait for the chip's power-up."""
+        t, chip = self.timing, self.chip
         periods = -(-t.power_up // t.period) + 1
         left = Signal(range(periods + 1), init=periods)
         with m.State("POWER"):
@@ -317,10 +313,6 @@ class SdramReader(wiring.Component):
                 m.d.sync += left.eq(left - 1)
             with m.If(left == 0):
                 m.next = "CLOSE"
-
-    def _closed(self, m, s):
-        """States in which the rows are closed or being closed."""
-        t, chip = self.timing, self.chip
         first = Signal(range(chip.refreshes + 1), init=chip.refreshes)  # refreshes that come before the mode
         with m.State("CLOSE"):
             with m.If(s.hold == 0):

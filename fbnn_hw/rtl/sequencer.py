@@ -100,9 +100,7 @@ class Sequencer(wiring.Component):
 
     Twin: the order of the loops in `fbnn_hw.compile.loops`.
 
-    Timing
-    ------
-    `fbnn_hw.machine.cycles`, exactly.
+    Timing: `fbnn_hw.machine.cycles`, exactly.
     """
 
     def __init__(self, config):
@@ -129,7 +127,6 @@ class Sequencer(wiring.Component):
         with OneHot(m, "IDLE") as s.states:
             self._weight_word(m, s)
             self._read(m, s)
-            self._tile(m, s)
             self._advance(m, s)
             self._fetch(m, s, self._step_fields(m, s))
             self._begin(m, s)
@@ -180,7 +177,7 @@ class Sequencer(wiring.Component):
         s.ends = {name: End(name, getattr(s, name)) for name in ("repeat", "word", "column", "row")}
         s.repeat_last, s.word_last, s.column_last, s.row_last = (end.last for end in s.ends.values())
 
-        # The read that is issued: `_read`, `_tile`.
+        # The read that is issued: `_read`.
         s.block_last = unnamed()
         s.map_last = Signal()
         s.blank = unnamed()  # a start read
@@ -221,7 +218,7 @@ class Sequencer(wiring.Component):
         m.d.sync += [s.flushed.eq(s.pause == s.flush - 2), s.weight_start.eq(s.weight_base + self.step.bias)]
 
     def _read(self, m, s):
-        """The read at the place of the loops."""
+        """The read at the place of the loops, and what follows from it."""
         step, read = self.step, self.read
         for end, limit in zip(s.ends.values(), (step.repeat, step.words, step.columns, step.rows)):
             m.d.sync += [end.single.eq(limit == 0), end.place.eq(limit - 1)]
@@ -230,14 +227,17 @@ class Sequencer(wiring.Component):
             m.d.comb += s.blank.eq(s.first & step.bias)
         if self.config.lists:
             self._listed_read(m, s)
-            return
-        m.d.comb += [
-            s.block_last.eq(self._of_the_map(s, s.repeat_last & s.word_last & s.tap_last)),
-            s.map_last.eq(s.column_last & s.row_last),
-            read.address.eq(s.current), read.ky.eq(s.ky), read.kx.eq(s.kx),
-            read.top.eq(s.row == 0), read.bottom.eq(s.row_last), read.left.eq(s.column == 0), read.right.eq(s.column_last),
-            read.weight.eq(s.weight), read.word.eq(s.word), read.lane.eq(s.column), read.first.eq(s.first), read.last.eq(s.block_last),
-            read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
+        else:
+            m.d.comb += [
+                s.block_last.eq(self._of_the_map(s, s.repeat_last & s.word_last & s.tap_last)),
+                s.map_last.eq(s.column_last & s.row_last),
+                read.address.eq(s.current), read.ky.eq(s.ky), read.kx.eq(s.kx),
+                read.top.eq(s.row == 0), read.bottom.eq(s.row_last), read.left.eq(s.column == 0), read.right.eq(s.column_last),
+                read.weight.eq(s.weight), read.word.eq(s.word), read.lane.eq(s.column), read.first.eq(s.first), read.last.eq(s.block_last),
+                read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
+        m.d.comb += [self.score_index.eq(s.score), self.pop_words.eq(step.tile_words)]
+        m.d.sync += s.score_last.eq(s.scores_left == 1)
+        m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done)]
 
     def _of_the_map(self, s, condition):
         """The condition, for a read that is no start read."""
@@ -267,12 +267,6 @@ class Sequencer(wiring.Component):
             m.d.comb += [
                 near.inside.eq((place > 0) & (place <= last + 1)), near.last.eq(place == last + 1),
                 far.inside.eq((place >= 0) & (place <= last)), far.last.eq(place == last)]
-
-    def _tile(self, m, s):
-        """The counters of a tile beside those of its reads."""
-        m.d.comb += [self.score_index.eq(s.score), self.pop_words.eq(self.step.tile_words)]
-        m.d.sync += s.score_last.eq(s.scores_left == 1)
-        m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done)]
 
     def _advance(self, m, s):
         """After each read, move the loops on; the last read of a tile ends it."""

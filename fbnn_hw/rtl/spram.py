@@ -36,14 +36,10 @@ class SinglePortMemory(wiring.Component):
     sleeps : bool
         The member `standby` exists; with "ice40-spram" alone.
 
-    Timing
-    ------
-    The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write `read_data`
-    keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look at it then.
+    Timing: The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write
+    `read_data` keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look at it then.
 
-    Resources
-    ---------
-    "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words, about width + 5 for twice as many.
+    Resources: "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words, about width + 5 for twice as many.
     """
 
     def __init__(self, depth, width, granularity, technology, sleeps=False, registers=0):
@@ -69,10 +65,9 @@ class SinglePortMemory(wiring.Component):
             | ({"standby": In(1)} if sleeps else {}))
 
     def elaborate(self, platform):
-        return {"ice40-spram": self._spram, "generic": self._generic, "wrapper": self._wrapper}[self.technology]()
-
-    def _wrapper(self):
-        return _wrapped(self, "fbnn_bank")
+        if self.technology == "wrapper":
+            return _wrapped(self, "fbnn_bank")
+        return self._spram() if self.technology == "ice40-spram" else self._generic()
 
     def _generic(self):
         m = Module()
@@ -143,9 +138,7 @@ class TwoPortMemory(wiring.Component):
     registers : int
         That the word passes behind the memory, up to 2.
 
-    Timing
-    ------
-    The word read in one clock stands at `read_data` in the next, and `registers` clocks later with registers.
+    Timing: The word read in one clock stands at `read_data` in the next, and `registers` clocks later with registers.
     """
 
     def __init__(self, depth, width, granularity, registers=0):
@@ -176,9 +169,7 @@ class WeightMemory(wiring.Component):
         0 or 4: two before the memory, which block RAMs have as a tree of copies, and two behind it, the first of which they have
         themselves.
 
-    Timing
-    ------
-    Latency 1 + `registers`.
+    Timing: Latency 1 + `registers`.
     """
 
     def __init__(self, depth, width, registers=0):

@@ -55,7 +55,7 @@ class ThermometerEncoder(wiring.Component):
     Where `timing.pipelined`, for the clock of a large array, registers cut the sum and the comparison in
     two: the first word comes two clocks later, and a pixel takes as long.
 
-    `cycles(n)` is the total for n pixels.  `words.valid` and `words.payload` depend on registers alone,
+    `words.valid` and `words.payload` depend on registers alone,
     and so does `pixels.ready`; with multipliers or levels it depends on `words.ready` too.
     """
 
@@ -85,10 +85,6 @@ class ThermometerEncoder(wiring.Component):
             # ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond the last channel are 0.
             "words": Out(stream.Signature(lanes))} | (
             {"end": In(1)} if self.takes_levels else {}))  # as `LevelUnpacker` has it
-
-    def cycles(self, pixels):
-        """Clocks from the one that takes the first byte to the one that takes the last word, inclusive, without stalls."""
-        return (pixels - 1) * self.cycles_per_pixel + timing.encoder_latency(len(self.pieces), self.bits_per_cycle, self.lanes)
 
     def elaborate(self, platform):
         m = Module()

@@ -46,14 +46,9 @@ class _Bit:
 class UartReceiver(wiring.Component):
     """Bits on a line -> bytes.
 
-    Parameters
-    ----------
-    clocks : int or float
-        Clocks of a bit, whole or in eighths; 1 for a line in step with the clock, as simulations have it.
+    Parameters: `clocks` of a bit, whole or in eighths; 1 for a line in step with the clock, as simulations have it.
 
-    Timing
-    ------
-    A bit is sampled in its middle, at most a clock beside it.
+    Timing: A bit is sampled in its middle, at most a clock beside it.
     """
 
     def __init__(self, clocks):
@@ -112,14 +107,9 @@ class UartReceiver(wiring.Component):
 class UartTransmitter(wiring.Component):
     """Bytes -> bits on a line.
 
-    Parameters
-    ----------
-    clocks : int or float
-        Clocks of a bit, whole or in eighths.
+    Parameters: `clocks` of a bit, whole or in eighths.
 
-    Timing
-    ------
-    10 bits a byte, without a gap where bytes wait.
+    Timing: 10 bits a byte, without a gap where bytes wait.
     """
 
     def __init__(self, clocks):
