@@ -26,7 +26,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(args: Args, out: Output) -> None:
-    path, network = _common.checkpoint(args.model)
+    path, network = _common.checkpoint(args.model, classifies=True)
     size = network.topology.image_size
     images = _common.dataset(args, out, size=size)
     if images.images.shape[-1] != size:

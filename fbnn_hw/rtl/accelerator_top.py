@@ -58,7 +58,8 @@ class Accelerator(wiring.Component):
             "pixels": In(stream.Signature(8)),
             # A signed integer a class, in order, `last` with the final one.
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(config.score_bits), "last": 1}))),
-            "result": Out(stream.Signature(range(max(2, config.result_classes)))),  # the class, after its logits
+            # The class, after its logits; where config.learning.unknown, above it whether the answer is "unknown".
+            "result": Out(stream.Signature(config.result_bits)),
             # The words of the latent, before the result: channel i in word i / lanes, bit i % lanes.
             "latent": Out(stream.Signature(data.StructLayout({"word": config.lanes, "last": 1}))),
             "want_latent": In(1),  # 1 when the last logit leaves: the latent is sent
@@ -340,9 +341,10 @@ class Accelerator(wiring.Component):
         """Connect the learner's logits and class to the outputs, and its state to the ports."""
         c, learner, bits = self.config, s.learner, self.config.score_bits - 1
         stride = c.accumulator_bits * c.outputs  # from one pixel's accumulator of output 0 to the next one's
+        answer = Cat(learner.best, learner.unknown) if c.learning.unknown else learner.best
         m.d.comb += [
             learner.scores.eq(Cat(s.array.accumulators[q * stride:q * stride + bits] for q in range(c.pixels))), learner.read.eq(s.row),
-            self.result.payload.eq(learner.best), self.logits.valid.eq(learner.logits.valid),
+            self.result.payload.eq(answer), self.logits.valid.eq(learner.logits.valid),
             learner.logits.ready.eq(self.logits.ready), self.logits.payload.eq(learner.logits.payload),
             *(getattr(self, port).eq(getattr(learner, name)) for port, name in LEARNER_PORTS.items() if port not in ("command", "host"))]
 

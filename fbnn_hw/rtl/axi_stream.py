@@ -174,7 +174,7 @@ class AxiStreamWrapper(wiring.Component):
             ports |= stream_ports(name, words, False)
             value = words.payload.word.as_signed() if name == "logits" else words.payload.word
             self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
-        result = stream.Signature(range(max(2, c.result_classes))).create(path=("source",))
+        result = stream.Signature(c.result_bits).create(path=("source",))
         ports |= stream_ports("result", result, False)
         m.d.comb += packets.answered.eq(result.valid & result.ready)
         self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)

@@ -181,6 +181,7 @@ class HostLink(Requests, Replies, wiring.Component):
         self.classes, self.model_mark, self.clocks, self.plan = classes, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
         self.learns, self.latent_bytes = plan is not None, latent_words * lanes // 8
+        self.unknown = self.learns and plan.unknown
         learner = (plan.max_classes, plan.host_bits // 8) if plan else (0, 0)
         version = protocol.VERSION if pixel_bits == RGB_BITS else protocol.LEVELS_VERSION
         self.identity = protocol.Identity(version, mark, classes, size, self.latent_bytes, protocol.FRAMES, *learner,
@@ -190,7 +191,7 @@ class HostLink(Requests, Replies, wiring.Component):
             # As `Accelerator` has them; `busy` is used where the design learns.
             "pixels": Out(stream.Signature(8)),
             "logits": In(stream.Signature(data.StructLayout({"value": signed(score_bits), "last": 1}))),
-            "result": In(stream.Signature(range(max(2, plan.max_classes if plan else classes)))),
+            "result": In(stream.Signature((max(2, plan.max_classes if plan else classes) - 1).bit_length() + self.unknown)),
             "latent": In(stream.Signature(data.StructLayout({"word": lanes, "last": 1}))),
             "want_latent": Out(1), "busy": In(1),
             "abort": Out(1),  # strobes to reset the accelerator
@@ -286,7 +287,7 @@ class HostLink(Requests, Replies, wiring.Component):
 
     def _byte_flags(self, m, s):
         """Set the flags that say what the received byte means."""
-        requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
+        requests = *protocol.REQUESTS, *(protocol.UNKNOWN_REQUESTS * self.unknown), *(protocol.LEARNING_REQUESTS * self.learns)
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
         m.d.sync += [
             s.accept.eq(s.strobe & ~s.bad), s.trouble.eq(s.broken | Mux(s.strobe, s.bad, s.quiet)),

@@ -141,7 +141,7 @@ class WeightMover(wiring.Component):
         m.d.comb += self.word.eq(Cat(word for _, word in ring))
         head = Signal(Widths(c).weight)
         landing = Signal(bits_for([rows - 1]))
-        lands = partial(later, m) if c.memory_registers else lambda value, **options: value  # `timing.landing` cycles later
+        lands = partial(later, m) if c.memory_registers else lambda value, **options: value  # `cycles.Mover.landing` cycles later
         place, data = lands(head, reset_less=True), lands(Mux(s.arrives, self.row, s.packed), reset_less=True)
         for r, (write, _) in enumerate(ring):
             enable = lands((s.arrives | s.from_stream) & (landing == r))

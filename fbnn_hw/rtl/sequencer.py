@@ -11,7 +11,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..machine import timing
-from ..machine.step import READ_FIELDS, step_fields
+from ..machine.step import READ_BITS, READ_FIELDS, step_fields
 from .signals import unnamed
 from .states import OneHot
 
@@ -140,7 +140,7 @@ class Sequencer(wiring.Component):
         s = SimpleNamespace()
         if config.lists:
             # The table of reads, which offers the read that may be issued in this cycle, and the place in it: `_advance_list`.
-            m.submodules.order = order = Memory(shape=config.read_bits, depth=len(config.order), init=config.order,
+            m.submodules.order = order = Memory(shape=READ_BITS, depth=len(config.order), init=config.order,
                                                 attrs={"ram_style": "block"})
             s.lookup = order.read_port()
             s.entry = data.View(data.StructLayout(READ_FIELDS), s.lookup.data)
@@ -257,7 +257,8 @@ class Sequencer(wiring.Component):
         if self.config.shift:
             m.d.comb += read.shift.eq(entry.shift)
         if self.config.spreads:
-            slot = entry.tile_slot + step.step if self.config.moved_tile_slots else entry.tile_slot  # modulo those of a word
+            moved = any(each.source_tile_slot for each in self.config.program)
+            slot = entry.tile_slot + step.step if moved else entry.tile_slot  # modulo those of a word
             m.d.comb += [read.slot.eq(slot), read.second.eq(s.word[0]), read.pair.eq(s.word[1:])]
         for counter, moved, last, near, far in (
                 (s.row, entry.row, step.source_rows, read.upper, read.lower),

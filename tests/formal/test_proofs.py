@@ -5,6 +5,7 @@ FBNN_FORMAL=long: those of LONG too, which go further, and every broken copy, wh
 
 import inspect
 import os
+import sys
 
 import pytest
 
@@ -82,13 +83,17 @@ MUTATIONS = {
 
 
 def broken(component, words, instead):
-    """The class of that name in a copy of its module in which `instead` stands in the place of `words`."""
-    module = inspect.getmodule(component)
-    source = inspect.getsource(module)
-    assert source.count(words) == 1, f"{component.__name__}: {source.count(words)} times {words!r}"
-    copy = {"__name__": module.__name__, "__package__": module.__package__, "__file__": module.__file__}
-    exec(compile(source.replace(words, instead), module.__file__, "exec"), copy)
-    return copy[component.__name__]
+    """The component with a copy of its module, or of that of a chapter of it, in which `instead` stands in the place of `words`."""
+    chapters = {base.__module__: base for base in reversed(component.__mro__) if base.__module__.startswith("fbnn_hw.")}
+    sources = {name: inspect.getsource(sys.modules[name]) for name in chapters}
+    counts = {name: source.count(words) for name, source in sources.items()}
+    assert sum(counts.values()) == 1, f"{component.__name__}: {counts} times {words!r}"
+    name = max(counts, key=counts.get)
+    module = sys.modules[name]
+    copy = {"__name__": name, "__package__": module.__package__, "__file__": module.__file__}
+    exec(compile(sources[name].replace(words, instead), module.__file__, "exec"), copy)
+    changed = copy[chapters[name].__name__]
+    return changed if chapters[name] is component else type(component.__name__, (changed, component), {})
 
 
 FIRST = {component: name for name, (component, *_) in reversed(MUTATIONS.items()) if name in PROPERTIES}.values()
