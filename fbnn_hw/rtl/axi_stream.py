@@ -155,7 +155,7 @@ class AxiStreamWrapper(wiring.Component):
         ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "i_want_latent": self.want_latent, "o_busy": self.busy}
         self._images(m, ports)
         if self.config.weights == "stream":
-            ports |= stream_ports("weights", self._source(m, "s_axis_weights", self.config.beat_bits), True)
+            self._take(m, ports, "weights", self._source(m, "s_axis_weights", self.config.beat_bits))
         if self.config.learning:
             self._learner(m, ports)
         m.submodules.accelerator = Instance("accelerator", **ports)
@@ -167,15 +167,13 @@ class AxiStreamWrapper(wiring.Component):
         source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
         m.submodules.packets = packets = ImagePackets(c.image_bytes, WAITING)
         wiring.connect(m, source, packets.packet)
-        ports |= stream_ports("pixels", packets.pixels, True)
+        self._take(m, ports, "pixels", packets.pixels)
         for name, bits in (("logits", c.score_bits), ("latent", c.lanes)):
             layout = data.StructLayout({"word": bits, "last": 1})
-            words = stream.Signature(layout).create(path=("source",))
-            ports |= stream_ports(name, words, False)
+            words = self._outgoing(ports, name, layout)
             value = words.payload.word.as_signed() if name == "logits" else words.payload.word
             self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
-        result = stream.Signature(c.result_bits).create(path=("source",))
-        ports |= stream_ports("result", result, False)
+        result = self._outgoing(ports, "result", c.result_bits)
         m.d.comb += packets.answered.eq(result.valid & result.ready)
         self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)
 
@@ -189,7 +187,7 @@ class AxiStreamWrapper(wiring.Component):
         fields = self._fields(command.payload, COMMAND_BYTES, (layout[name].width for name in ("command", "label", "count")))
         inner = stream.Signature(layout).create()
         m.d.comb += [inner.payload.as_value().eq(Cat(*fields)), inner.valid.eq(command.valid), command.ready.eq(inner.ready)]
-        ports |= stream_ports("command", inner, True)
+        self._take(m, ports, "command", inner)
         word, layout = plan.host_bits, host_layout(plan, Widths(self.config).row)
         access = self._source(m, "s_axis_host", 8 * sum(HOST_BYTES) + word)
         inner = stream.Signature(layout).create()
@@ -200,7 +198,7 @@ class AxiStreamWrapper(wiring.Component):
             inner.payload.address.eq(access.payload[8:32]), inner.payload.data.eq(access.payload[32:]),
             inner.valid.eq(access.valid & reply.ready), access.ready.eq(inner.ready & reply.ready),
             reply.payload.eq(word_read), reply.valid.eq(inner.valid & inner.ready)]
-        ports |= stream_ports("host", inner, True)
+        self._take(m, ports, "host", inner)
         ports["o_found"] = word_read
         self._sink(m, "m_axis_host", reply, reply.payload)
 
@@ -233,3 +231,15 @@ class AxiStreamWrapper(wiring.Component):
         m.d.comb += [wide.eq(value), piece.i.payload.eq(Cat(wide, *flags)), piece.i.valid.eq(source.valid), source.ready.eq(piece.i.ready),
                      Cat(tdata, *members).eq(piece.o.payload), getattr(self, f"{name}_tvalid").eq(piece.o.valid),
                      piece.o.ready.eq(getattr(self, f"{name}_tready"))]
+
+    @staticmethod
+    def _take(m, ports, name, source):
+        """Connect a stream to a port that takes one."""
+        ports |= stream_ports(name, source, True)
+
+    @staticmethod
+    def _outgoing(ports, name, shape):
+        """The stream at a port that gives one."""
+        source = stream.Signature(shape).create()
+        ports |= stream_ports(name, source, False)
+        return source

@@ -222,7 +222,7 @@ class BoardTop(wiring.Component):
             for name, member in SDRAM_PINS.items():
                 inside, outside = getattr(self.store, member), getattr(self, f"sdram_{name}")
                 m.d.comb += inside.eq(outside) if name == "input" else outside.eq(inside)
-        ports |= stream_ports("weights", weights, True)
+        ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
         # Registers, so that no path leads through two of these parts.
         m.d.sync += [
             image.next.eq(link.model_next), link.ready.eq(image.good & loaded), link.wrong_flash.eq(image.wrong)]

@@ -37,10 +37,10 @@ def learner_ports(plan, address_bits):
 
 
 def link_signals(link):
-    """The namespace of a `HostLink`, whose signals all parts of the link share."""
+    """The namespace of a `HostLink`, whose signals all parts of the link share.  A group names the methods that drive it."""
     s = SimpleNamespace()
-    # The received byte.  Registers hold its meaning a cycle after it has come, and another cycle later what it is for the state; the
-    # next byte is many cycles away.
+    # The received byte: `_byte_flags`; `_accept` says `bad` and its cause.  Registers hold its meaning a cycle after it has come, and
+    # another cycle later what it is for the state; the next byte is many cycles away.
     s.strobe = unnamed()  # a byte has come
     s.broken = unnamed()  # a byte without stop bit has come
     s.bad = unnamed(init=1)  # the state does not take it
@@ -54,7 +54,7 @@ def link_signals(link):
     s.high_wrong = unnamed()  # it is not the high byte of the request's length
     s.late_pixel = unnamed()  # the byte before is still held, or the weights are not loaded
 
-    # The request.
+    # The request: `_receive`, `_execute`, `_refuse`, `_accelerator_flags`.
     s.opcode = unnamed(6)
     s.sequence = unnamed(8)
     s.fault = unnamed(4)  # a Fault, or 0
@@ -67,11 +67,12 @@ def link_signals(link):
     s.remembered = unnamed()  # that request was carried out
     s.repeated = unnamed()  # this request repeats it
 
-    # What makes the owner reset the accelerator: a fault, a result that does not come, an image that begins a pass anew.
+    # What makes the owner reset the accelerator, a fault, a result that does not come, an image that begins a pass anew: `_fail`,
+    # `_give_up`, `_dispatch`, `_execute_learning`.
     s.abort = unnamed(3)
     s.aborts = unnamed(3)  # a cycle later
 
-    # Counters of STATUS, and places.
+    # Counters of STATUS, and places: `_execute`, `_accelerator_flags`, `_fail`; `_index`, as states ask for it.
     s.frames = unnamed(16)
     s.errors = unnamed(16)
     s.failed = Signal()  # strobes with a fault, a cycle before `fault` has it
@@ -86,15 +87,18 @@ def link_signals(link):
     s.at_end = unnamed()  # it was a cycle before
 
     _line_signals(link, s)
+    if link.learns:
+        _learning_signals(link, s)
     return s
 
 
 def _line_signals(link, s):
     """Signals of the line, of time, and of what stands between line and accelerator."""
-    s.crc = unnamed(16)
+    s.crc = unnamed(16)  # `_check_sum`; `_receive` and `_reply` begin
     s.wrong = unnamed()  # it is not 0
     s.sending = Signal()  # the check sum is that of the reply
-    # A byte that is sent: registers hold what it may be at `index`, another one which of them the state sends, another one the byte.
+    # A byte that is sent: `_source`, `_timers`, `_reply`, `elaborate`.  Registers hold what it may be at `index`, another one which of
+    # them the state sends, another one the byte.
     s.offer = unnamed()  # the state has a byte
     s.offered = unnamed()  # and had it a cycle before
     s.send = unnamed()  # `byte` is offered to the transmitter
@@ -104,24 +108,37 @@ def _line_signals(link, s):
     s.sources = [Const(protocol.SYNC, 8)]  # registers
     s.length = Signal(16)  # of the reply's payload
 
-    # Time.
+    # Time: `_timers`.
     s.timer = unnamed(link.result_bits + 1)  # cycles since the last byte, or since the image was complete
     s.keep = Signal()  # received bytes do not restart the timer
     s.quiet = unnamed()  # the line has been quiet for the time-out
     s.late = unnamed()  # no result has come in time
 
-    # The byte of an image waits until it is taken, at most until the next one has come.
+    # The byte of an image waits until it is taken, at most until the next one has come: `_receive`, `_execute_learning`, `_byte_flags`.
     s.pixel = unnamed(8)
     s.held = unnamed()
 
-    # The accelerator's outputs.
+    # The accelerator's outputs: `_accelerator_flags`; the replies acknowledge.
     s.result_waiting = unnamed()
     s.result_ack = unnamed()
 
-    # With a learner.
+    # With a learner: `_receive`, `_execute_learning`, `_reply_result`.
     s.image_started = unnamed()  # an image has begun, and its result has not left
     s.image_received = unnamed()  # its last byte was taken
     s.sample = unnamed()  # its result has left: it is the sample
+
+
+def _learning_signals(link, s):
+    """Signals of a learner's requests: `_receive_operand`, `_learner_ports`, `_execute_learning`, `_reply_peek`."""
+    s.word_bits = (link.identity.word_bytes - 1).bit_length()
+    s.number = unnamed(len(link.host.payload.address))  # address or label
+    s.count = unnamed(8)  # words or replays
+    s.illegal_count = unnamed()  # the received byte is no legal number of words
+    s.too_large = unnamed()  # the number is no label
+    s.place = s.index[s.word_bits:]  # number of the word in its request
+    s.all_words = unnamed()  # `place` is behind the last word, as of the cycle before
+    s.settled = unnamed()  # and the learner has not answered since
+    s.asking = Signal()  # the learner is asked for a word, or given one
 
 
 class HostLink(Requests, Replies, wiring.Component):
@@ -314,16 +331,7 @@ class HostLink(Requests, Replies, wiring.Component):
         """Connect a learner: the operand and the words of a request become its inputs."""
         command, host = self.command, self.host
         word_bytes = self.identity.word_bytes
-        s.word_bits = (word_bytes - 1).bit_length()
         depth_bits = (protocol.LONGEST_POKE // word_bytes).bit_length()
-        s.number = unnamed(len(host.payload.address))  # address or label
-        s.count = unnamed(8)  # words or replays
-        s.illegal_count = unnamed()  # the received byte is no legal number of words
-        s.too_large = unnamed()  # the number is no label
-        s.place = s.index[s.word_bits:]  # number of the word in its request
-        s.all_words = unnamed()  # `place` is behind the last word, as of the cycle before
-        s.settled = unnamed()  # and the learner has not answered since
-        s.asking = Signal()  # the learner is asked for a word, or given one
         m.d.sync += [s.asking.eq(0), host.payload.address.eq(s.number ^ s.place)]
         buffer = Memory(shape=len(self.host_reply), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
         m.submodules.buffer = buffer

@@ -182,7 +182,7 @@ class SdramReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s = SimpleNamespace()
+        s = self._signals()
         self._collect(m, s)
         self._buffer(m, s)
         self._place(m, s)
@@ -193,26 +193,56 @@ class SdramReader(wiring.Component):
             self._open(m, s)
         return m
 
+    def _signals(self):
+        """The namespace of what several methods use.  A group names the methods that drive it."""
+        chip, t, s = self.chip, self.timing, SimpleNamespace()
+        # The beat to write: `_collect`.
+        s.word = unnamed(chip.lines)
+        s.whole = Signal()  # `word` is a beat
+
+        # The buffer: `_buffer`.
+        s.room = Signal(init=1)  # for a beat more, as far as was known a cycle ago
+
+        # The place of the next beat: `_place`.
+        s.page = Signal(range(max(2, self.first_rows + self.again_rows)))  # a row of a bank; the next one is in another bank
+        s.column = Signal(chip.column_bits)
+        s.filling = Signal(init=1)
+        s.turns = Signal()  # the beat that moves is the last one of its row
+        s.last_first = Signal()  # the row is the last one of the first bytes
+        s.last = Signal()  # the row is the last one of all
+        s.ended = Signal()  # nothing more will be read
+        s.wanted = Signal()  # a beat could be moved
+
+        # Refreshes: `_refreshes`.
+        s.tick = Signal()  # one of the first cycles, once a period
+        s.due = Signal()  # also `_closed`
+
+        # Waits: `_refreshes` counts them, `_closed` and `_open` begin them.
+        s.wait = Signal(range(max(t.rcd, t.rp, t.rfc, chip.mode_clocks)))  # cycles until the next command
+        s.hold = Signal(range(max(t.open, t.wr)))  # cycles until the row may be closed
+        s.waits = s.wait != 0
+
+        # The beat of this cycle: `_open`.
+        s.moves = Signal()  # it is read or written
+        s.asked = Signal()  # a READ is decided on
+        s.written = Signal()  # `word` leaves
+        return s
+
     def _collect(self, m, s):
         """The bytes to write, as beats."""
         size = self.chip.lines // 8
-        s.word = unnamed(self.chip.lines)
-        s.byte = Signal(range(size))
-        s.whole = Signal()  # `word` is a beat
-        s.written = Signal()  # it leaves
+        byte = Signal(range(size))
         m.d.comb += self.fill.ready.eq(~s.whole)
         with m.If(self.fill.valid & ~s.whole):
-            m.d.sync += [s.word.eq(Cat(s.word[8:], self.fill.payload)), s.byte.eq(s.byte + 1)]
-            with m.If(s.byte == size - 1):
-                m.d.sync += [s.byte.eq(0), s.whole.eq(1)]
+            m.d.sync += [s.word.eq(Cat(s.word[8:], self.fill.payload)), byte.eq(byte + 1)]
+            with m.If(byte == size - 1):
+                m.d.sync += [byte.eq(0), s.whole.eq(1)]
         with m.If(s.written):
             m.d.sync += s.whole.eq(0)
 
     def _buffer(self, m, s):
         """The beats that were asked for, on their way or waiting, and the pace at which they are on offer."""
         depth, arrival = self.timing.depth, self.timing.arrival
-        s.asked = Signal()  # a READ is decided on
-        s.ended = Signal()  # nothing more will be read
         flying = unnamed(arrival)
         m.d.sync += flying.eq(Cat(s.asked, flying))
         # Read within a cycle, it becomes LUTs.
@@ -228,7 +258,6 @@ class SdramReader(wiring.Component):
         run = unnamed(range(BURST))
         taken = Signal()
         room = Signal(range(depth + 1), init=depth)
-        s.room = Signal(init=1)  # for a beat more, as far as was known a cycle ago
         queued = Signal(range(depth + 1))  # beats in the queue
         more = Signal()  # one of them may leave it
         leaves = Signal()  # it does
@@ -248,13 +277,6 @@ class SdramReader(wiring.Component):
     def _place(self, m, s):
         """The place of the next beat, and what follows behind it."""
         chip, rows = self.chip, self.first_rows + self.again_rows
-        s.page = Signal(range(max(2, rows)))  # a row of a bank; the next one is in another bank
-        s.column = Signal(chip.column_bits)
-        s.filling = Signal(init=1)
-        s.moves = Signal()  # a beat is read or written
-        s.turns = Signal()  # it is the last one of its row
-        s.last_first = Signal()  # the row is the last one of the first bytes
-        s.last = Signal()  # the row is the last one of all
         end = Signal(chip.column_bits)  # last column of the row
         # A row is chosen some cycles before its first beat.
         m.d.sync += s.last.eq(s.page == rows - 1)
@@ -283,21 +305,15 @@ class SdramReader(wiring.Component):
                     m.d.sync += self.first_done.eq(1)
                     if not self.again:
                         m.d.sync += s.ended.eq(1)
-        s.wanted = Signal()  # a beat could be moved
         m.d.comb += s.wanted.eq(Mux(s.filling, s.whole, s.room & ~s.ended))
 
     def _refreshes(self, m, s):
         """When a refresh is due, and the waits between commands."""
         t = self.timing
         left = Signal(range(t.period), init=t.period - 1)
-        s.tick = Signal()  # one of the first cycles, once a period
-        s.due = Signal()
         m.d.sync += [s.tick.eq(left == 1), left.eq(Mux(s.tick, t.period - 1, left - 1))]
         with m.If(s.tick):
             m.d.sync += s.due.eq(1)
-        s.wait = Signal(range(max(t.rcd, t.rp, t.rfc, self.chip.mode_clocks)))  # cycles until the next command
-        s.hold = Signal(range(max(t.open, t.wr)))  # cycles until the row may be closed
-        s.waits = s.wait != 0
         with m.If(s.waits):
             m.d.sync += s.wait.eq(s.wait - 1)
         with m.If(s.hold != 0):
