@@ -147,10 +147,12 @@ class FlashReader(wiring.Component):
         # Payloads that were asked for: `_bytes`.
         s.spare = Signal(range(self.DEPTH + 1), init=self.DEPTH)
         s.flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1 + self.double)]
-        s.whole = Signal()
+        s.shift = unnamed(8 * self.bytes)
+        s.whole = Signal()  # `shift` is a payload
         s.top = Signal(range(2 * self.DEPTH), init=2 * self.DEPTH - 1)  # place of the oldest byte; all ones where none waits
         s.level = Signal(range(self.DEPTH + 1))  # payloads that wait, for observers
         s.fifo = [Signal(8 * self.bytes, name=f"fifo{i}") for i in range(self.DEPTH)]
+        s.taken = self.data.valid & self.data.ready
         return s
 
     def _select(self, m, s):
@@ -182,17 +184,16 @@ class FlashReader(wiring.Component):
     def _bytes(self, m, s):
         """The payloads that are requested or wait in a queue: at most DEPTH."""
         width, per_byte = self.chip.width, 8 // self.chip.width
-        m.d.sync += s.spare.eq(s.spare + (self.data.valid & self.data.ready) - s.issue)
+        m.d.sync += s.spare.eq(s.spare + s.taken - s.issue)
         # Data comes `latency` cycles after its clock.
         m.d.comb += s.flying[0].eq(Cat(s.clocking, s.clocking & (s.phase == per_byte - 1)))
         m.d.sync += [b.eq(a) for a, b in zip(s.flying, s.flying[1:])]
-        shift = unnamed(8 * self.bytes)
         lines = self.lines_in[1] if width == 1 else self.lines_in[:width]
         with m.If(s.flying[-1][0]):
-            m.d.sync += shift.eq(Cat(shift[8:], self.lines_in[4:], self.lines_in[:4]) if self.double else Cat(lines, shift))
+            m.d.sync += s.shift.eq(Cat(s.shift[8:], self.lines_in[4:], self.lines_in[:4]) if self.double else Cat(lines, s.shift))
         m.d.sync += s.whole.eq(s.flying[-1][1])
         with m.If(s.whole):
-            m.d.sync += [s.fifo[0].eq(shift), *(b.eq(a) for a, b in zip(s.fifo, s.fifo[1:]))]
+            m.d.sync += [s.fifo[0].eq(s.shift), *(b.eq(a) for a, b in zip(s.fifo, s.fifo[1:]))]
         m.d.sync += s.top.eq(Mux(self.data.ready & ~s.top[-1], Mux(s.whole, s.top, s.top - 1), Mux(s.whole, s.top + 1, s.top)))
         m.d.comb += [s.level.eq((s.top + 1)[:len(s.top)]),
                      self.data.valid.eq(~s.top[-1]), self.data.payload.eq(Array(s.fifo)[s.top[:-1]])]
