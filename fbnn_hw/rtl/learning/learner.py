@@ -40,7 +40,7 @@ BEFORE = {Table.LATENT: ("DECIDE", "NEXT"), Table.SLOTS: ("CHECK_SLOT", "STORE",
 class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
     """Learns, rehearses, stores, freezes and classifies.
 
-    docs/on-chip-learning.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
+    docs/learner.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
 
     All words lie in the rows of the feature banks (`LearnPlan`).  The learner reaches them through
     `rows`, one row a clock.  In learning mode the array's operands swap: weight rows enter at the
@@ -99,7 +99,7 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
 
     Timing
     ------
-    docs/on-chip-learning.md, section "In hardware"; clocks: `LearnPlan`.
+    docs/learner-hardware.md; clocks: `LearnPlan`.
 
     Resources
     ---------
