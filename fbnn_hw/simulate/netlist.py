@@ -36,7 +36,7 @@ def synthesise(folder, target, build_dir, on_line=None):
     """
     where, folder = Path(build_dir), Path(folder)
     models, extra = CELLS[family(target)]
-    share, version = _yosys()
+    version = _yosys()[1]
     files = {name: (folder / name).read_text() for name in ("accelerator.v", "testbench.v", "parameters.vh")}
     if (folder / "weights.hex").exists():
         files["weights.hex"] = (folder / "weights.hex").read_text()
@@ -55,11 +55,16 @@ def synthesise(folder, target, build_dir, on_line=None):
         stamp.clear()
         synthesis.synthesise(script, where, on_line)
         stamp.write()
-    cells = share / models / "cells_sim.v"
+    # Verilator takes the first of two modules of one name: yosys' is empty.
+    return [where / "testbench.v", where / "parameters.vh", *extra, cell_models(models), where / "netlist.v"], synthesis.cells(where)
+
+
+def cell_models(family):
+    """The file of yosys' models of a vendor's cells; ToolError where it is not there."""
+    cells = _yosys()[0] / family / "cells_sim.v"
     if not cells.is_file():
         raise ToolError(f"{cells}: not found; python -m pip install --force-reinstall pyosys")
-    # Verilator takes the first of two modules of one name: yosys' is empty.
-    return [where / "testbench.v", where / "parameters.vh", *extra, cells, where / "netlist.v"], synthesis.cells(where)
+    return cells
 
 
 def _yosys():
