@@ -38,8 +38,8 @@ class Comparison:
         for place, cell in chip.cells.items():
             if place not in self.at and (cell.kind != "ICESTORM_LC" or "1" in cell.settings["CARRY_ENABLE"] + cell.settings["DFF_ENABLE"]):
                 self._differ(place, "is in the bitstream alone")
-        for x, y, kind, name in chip.strays:
-            self._differ((x, y, kind), f"{name} is set in the bitstream alone".strip())
+        for x, y, kind, text in chip.strays:
+            self._differ((x, y, kind), text)
 
     def _differ(self, place, text):
         name = self.at.get(place)
@@ -64,8 +64,8 @@ class Comparison:
             return place, pin
         return None
 
-    def _found(self, net):
-        """The same of a net of the bitstream, through LUTs that only pass a net on; a text where it has no one source."""
+    def source(self, net):
+        """The source of a net of the bitstream, as of one of the netlist, through LUTs that only pass it on; a text where it has no one."""
         for _ in range(100):
             drivers = self.chip.drivers.get(net, ())
             if len(drivers) != 1:
@@ -138,7 +138,7 @@ class Comparison:
             return
         bits = cell["connections"].get(pin)
         wanted = self._wanted(bits[0]) if bits else None
-        found = self._found(got.pins[pin]) if pin in got.pins else None
+        found = self.source(got.pins[pin]) if pin in got.pins else None
         default = LEFT_OPEN.get(pin, "0")
         self.counts["wires"] += 1
         if (default if wanted is None else wanted) != (default if found is None else found):
@@ -155,7 +155,7 @@ class Comparison:
             for pin in ("CLK", "CEN", "SR"):
                 self._pin(place, pin, cell, got)
         wanted = [self._wanted(bits[0]) if (bits := connections.get(f"I{i}")) else None for i in range(4)]
-        found = [self._found(got.pins[f"I{i}"]) if f"I{i}" in got.pins else None for i in range(4)]
+        found = [self.source(got.pins[f"I{i}"]) if f"I{i}" in got.pins else None for i in range(4)]
         wanted, found = (["0" if one is None else one for one in ones] for ones in (wanted, found))
         self.counts["LUTs"] += 1
         if not _same_function(settings["LUT_INIT"], wanted, got.settings["LUT_INIT"], found):
@@ -166,7 +166,7 @@ class Comparison:
                 self._differ(place, "its carry is of other wires")
             bits = connections.get("CIN")
             carry = (self._wanted(bits[0]) if bits else settings["CIN_SET"] if settings["CIN_CONST"] == "1" else None) or "0"
-            came = (self._found(got.pins["CIN"]) if "CIN" in got.pins else got.settings.get("CIN")) or "0"
+            came = (self.source(got.pins["CIN"]) if "CIN" in got.pins else got.settings.get("CIN")) or "0"
             if carry != came:
                 self._differ(place, f"its carry comes from {_shown(came)} in the bitstream, from {_shown(carry)} in the netlist")
 

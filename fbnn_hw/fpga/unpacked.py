@@ -83,9 +83,14 @@ class Chip:
         self.net_of = {segment: number for number, segments in enumerate(groups) for segment in segments}
         self.nets = len(groups)
         self.globals = {number: net for segment, number in self.pads_of_globals.items() if (net := self.net_of.get(segment)) is not None}
+        self.ultra = self.config.is_ultra()
+        self.read()
+
+    def read(self) -> None:
+        """Read the cells, from the bits in `config` and the nets that are known."""
+        self.cells.clear()
         self._set: dict[tuple, set] = {}
         self._seen: set[tuple] = set()
-        self.ultra = self.config.is_ultra()
         self._logic()
         self._memories()
         if self.ultra:
@@ -114,9 +119,9 @@ class Chip:
     def _tile(self, x, y):
         """{(kind, name)} of what is set in a tile, but its wires."""
         if (x, y) not in self._set:
-            bits = self.box.tileconfig(self.config.tile(x, y))
+            bits = self.box.tileconfig(self.config.tile(x, y)).bits
             self._set[x, y] = {(entry[1], entry[2] if len(entry) > 2 else "") for entry in self.config.tile_db(x, y)
-                               if entry[1] not in ("routing", "buffer") and bits.match(entry[0])}
+                               if entry[1] not in ("routing", "buffer") and not bits.isdisjoint(entry[0])}
         return self._set[x, y]
 
     def _is_set(self, x, y, kind, name=""):
@@ -231,19 +236,23 @@ class Chip:
             self.cells[(*info["LOC"], "pll")] = Cell("ICESTORM_PLL", settings, pins)
 
     def _strays(self):
-        """[(column, row, kind, name)] of what is set and belongs to no cell, or of a hard cell's tile that does not pass its pins on."""
+        """[(column, row, kind, text)] of what is set and belongs to no cell, and of tiles that do not pass on what they must: the pins of a
+        hard cell, the clock of a column."""
         config = self.config
         hard = [*config.ipcon_tiles, *(place for tiles in config.dsp_tiles for place in tiles)]
         tiles = [*config.io_tiles, *config.ramb_tiles, *config.ramt_tiles, *hard]
-        strays = [(x, y, kind, name) for x, y in tiles for kind, name in self._tile(x, y)
+        strays = [(x, y, kind, f"{name} is set and of no cell") for x, y in tiles for kind, name in self._tile(x, y)
                   if kind in HARD and (x, y, kind, name) not in self._seen]
         for x, y in hard:
             tile = config.tile(x, y)
             luts = {("".join(self.box.get_lutff_lut_bits(tile, z)), "".join(self.box.get_lutff_seq_bits(tile, z))) for z in range(8)}
             cascades = sum(kind == "Cascade" for kind, _ in self._tile(x, y))
             if (luts, cascades) not in (({(PASSED_ON, "0000")}, 8), ({("0" * 16, "0000")}, 0)):
-                strays.append((x, y, "LUT", "of a hard cell's pins"))
-        return strays
+                strays.append((x, y, "LUT", "does not pass a hard cell's pins on"))
+        source = {(x, y): (column, row) for column, row, x, y in config.colbuf_db()}
+        needed = {(*source[x, y], name) for x, y, name in self.net_of if name.startswith("glb_netwk_") and (x, y) in source}
+        return strays + [(x, y, "ColBufCtrl", f"{name} is off, whose net is taken there")
+                         for x, y, name in needed if ("ColBufCtrl", name) not in self._tile(x, y)]
 
 
 def unpack(bitstream: Path) -> Chip:
