@@ -35,11 +35,15 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--nextpnr-options", default="", metavar="TEXT",
                         help="more options for nextpnr, in quotes, such as '--placer sa'; one alone: --nextpnr-options=--no-tmdriv")
     parser.add_argument("--native", action="store_true", help="take yosys, nextpnr and the packer from PATH, not the Python packages")
+    parser.add_argument("--check", action="store_true",
+                        help="compare the bitstream with the placed netlist (iCE40; icebox of Debian's fpga-icestorm) or packed once more "
+                        "(ECP5), also of what is already built, and fail where nothing can read it back; a build compares it where "
+                        "something can")
     parser.add_argument("--rebuild", action="store_true", help="build also what is already built")
 
 
 def run(args: Args, out: Output) -> int | None:
-    from ..fpga import bitstream, programmer, toolchain
+    from ..fpga import bitstream, compared, programmer, toolchain
     from ..targets.boards import board as find_board
 
     board, made = find_board(args.board), _common.design(args, out)
@@ -49,6 +53,8 @@ def run(args: Args, out: Output) -> int | None:
     least = 4 * made.manifest["frame_bytes"] if config.weights == "stream" and board.flash["lines"] == 2 else 0
     numbers = range(args.seed, args.seed + args.seeds)
     where = folder / f"build-{board.name}"
+    if args.check and (missing := compared.able(board, inputs.tools)):
+        raise ToolError(missing)
     mhz, oscillator = inputs.settings["clock_hz"] / 1e6, board.clock_hz / 1e6
     out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in inputs.tools.versions.items())}", f"clock    {mhz:g} MHz" + (
         f", for which designs for {board.target} are planned" if args.clock is None else
@@ -57,6 +63,8 @@ def run(args: Args, out: Output) -> int | None:
         record = _record(args, out, inputs, where, numbers, estimate)
         if record is None:
             return 130
+        if args.check:
+            record["compared"] = compared.compare(inputs, where, record)
         record |= {"asked_mhz": args.clock, **_speed(record, estimate, config, least), "weights": None}
         if image and record.get("met"):
             write(where / "flash.bin", image)
@@ -65,6 +73,12 @@ def run(args: Args, out: Output) -> int | None:
                 write(where / programmer.BOTH, programmer.both(board, (where / inputs.flow.bitstream).read_bytes(), image))
         write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record)
+    if record.get("compared"):
+        found = ", ".join(f"{count:,} {what.removeprefix('ICESTORM_')}" for what, count in record["compared"].items())
+        out.text(f"compared bitstream with {'the placed netlist' if 'wires' in record['compared'] else 'itself, packed once more'}: "
+                 f"{found}: equal")
+    elif record.get("bitstream") and board.part.family in ("ice40", "ecp5"):
+        out.text(f"note     {compared.able(board, inputs.tools) or 'the bitstream was not compared; --check does it'}")
     if least:
         out.text("note     the flash of this board has two data lines, a byte in four cycles: frames/s are the most that is possible")
     result = {"folder": where, **record}

@@ -14,7 +14,7 @@ import pytest
 from fbnn_hw.base import files
 from fbnn_hw.base.errors import ToolError
 from fbnn_hw.cli import _doctor_board, doctor
-from fbnn_hw.fpga import programmer, seeds, toolchain
+from fbnn_hw.fpga import compared, programmer, seeds, toolchain
 from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology
@@ -51,18 +51,16 @@ def memory(tmp_path_factory):
 
 
 find = programmer.find
-PLACED = """        "core.link.count_SB_DFF_Q": {
-            "NEXTPNR_BEL": "X3/Y5/lc1",
-        "core.accelerator.bank2.ram": {
-            "NEXTPNR_BEL": "X4/Y5/lc1"
-"""
+PLACED = json.dumps({"modules": {"top": {"cells": {
+    name: {"type": "ICESTORM_LC", "attributes": {"NEXTPNR_BEL": bel}, "parameters": {}, "connections": {}}
+    for name, bel in (("core.link.count_SB_DFF_Q", "X3/Y5/lc1"), ("core.accelerator.bank2.ram", "X4/Y5/lc1"))}}}}, indent=2)
 
 
 @pytest.fixture
 def tools(monkeypatch):
     """Tools that take no time; returns how often place and route ran and lets a test set the clock reached, "mhz", for all seeds or as
     {seed: MHz}, or a call that fails."""
-    calls = {"place": 0, "mhz": 53.5, "nextpnr": None, "icetime": None, "fail": None}
+    calls = {"place": 0, "mhz": 53.5, "nextpnr": None, "icetime": None, "fail": None, "compared": None}
 
     class Job:
         def __init__(self, command, where, seed):
@@ -99,6 +97,7 @@ def tools(monkeypatch):
     monkeypatch.setattr(toolchain, "verify_pins", lambda *arguments: None)
     monkeypatch.setattr(synthesis, "synthesise", synthesise)
     monkeypatch.setattr(seeds, "Job", Job)
+    monkeypatch.setattr(compared, "compare", lambda inputs, where, record: calls["compared"])
     monkeypatch.setattr(toolchain, "icetime", lambda target, package, asc: asc.exists() and calls["icetime"])
     monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools: (
         folder / flow.bitstream).write_text(next(word for word in options if word.startswith("seed-"))))
