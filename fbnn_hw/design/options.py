@@ -18,7 +18,7 @@ INPUTS = "rgb", "levels"
 """What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
 STARTS = "model", "empty"
 """The classes that a learner begins with."""
-WRAPPERS = ("axi-stream",)
+WRAPPERS = ("axi-stream", "wishbone", "axi-lite")
 """What can stand around an accelerator; design.integration writes them."""
 MORE_CLASSES, EMPTY_CLASSES = 6, 16
 """Classes that a learner has room for beyond those of its network, and from none, where nothing else is asked for."""
@@ -50,7 +50,8 @@ class Options:
     pixels, lanes, outputs : int, optional
         Size of the array; by default the fastest that fits.
     wrapper : str, optional
-        "axi-stream" adds a module with AXI4-Stream ports around the accelerator.
+        "axi-stream" adds a module with AXI4-Stream ports around the accelerator; "wishbone" and "axi-lite" one with registers on a bus
+        of 32 bits, and a driver in C.
     duty_cycle : bool
         Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
     weights : str, optional

@@ -153,7 +153,8 @@ def parameters(plan, boot_bytes, frame_bytes):
 def write(plan, network, target, root, images, wrapper=None, written=None):
     """Write the folder `<model>-<classes>c-<target>-<id>` under `root`, whole or not at all; returns its `Design`.
 
-    The id names weights and hardware.  images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
+    The id names weights and hardware.  images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: a key of
+    `integration.WRAPPERS`, or None.
     written: called with the folder as soon as it is there.
     """
     config = plan.config
@@ -182,7 +183,7 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
     images_read = ("weights.hex",) if config.weights == "memory" else ()
     models = ("SB_SPRAM256KA.v",) if config.technology == "ice40-spram" else ()
-    around = integration.wrapper(config, figures["clock_hz"]) if wrapper else {}
+    around = integration.wrapper(config, figures["clock_hz"], wrapper) if wrapper else {}
     verilog = [name for name in around if name.startswith("accelerator") and name.endswith(".v")]
     files |= around | {
         "instance.v": integration.instance(integration.ports(files["accelerator.v"]), levels=config.takes_levels),
