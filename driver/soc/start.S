@@ -10,3 +10,27 @@ start:
     j 1b
 2:  call main
     ebreak
+
+/* What the compiler calls by itself. */
+    .text
+    .globl memset
+memset:
+    add a2, a2, a0
+    mv t0, a0
+1:  bgeu t0, a2, 2f
+    sb a1, 0(t0)
+    addi t0, t0, 1
+    j 1b
+2:  ret
+
+    .globl memcpy
+memcpy:
+    add a2, a2, a0
+    mv t0, a0
+1:  bgeu t0, a2, 2f
+    lbu t1, 0(a1)
+    sb t1, 0(t0)
+    addi a1, a1, 1
+    addi t0, t0, 1
+    j 1b
+2:  ret

@@ -21,16 +21,16 @@ def header(config: AcceleratorConfig) -> str:
     """registers.h: offsets, fields and, of this design, the values of the constant registers."""
     values = constants(config)
     lines = [f"/* The registers of an accelerator, written by fbnn-hw {__version__}; registers.md describes them.  Offsets count bytes. */",
-             "#ifndef FBNN_REGISTERS_H", "#define FBNN_REGISTERS_H", ""]
+             "#ifndef FBNN_HW_REGISTERS_H", "#define FBNN_HW_REGISTERS_H", ""]
     for register in REGISTERS:
-        name = f"FBNN_{register.name}"
+        name = f"FBNN_HW_{register.name}"
         lines.append(f"#define {name} {register.offset:#05x} /* {_what(register)} */")
         for field in register.fields:
             lines += [f"#define {name}_{field.name} {field.mask:#010x}u /* {field.meaning} */"]
             if field.bits > 1:
                 lines.append(f"#define {name}_{field.name}_LOW {field.low}")
     lines += ["", "/* The constants of this design. */"]
-    lines += [f"#define FBNN_THIS_{name} {value:#010x}u" for name, value in values.items()]
+    lines += [f"#define FBNN_HW_THIS_{name} {value:#010x}u" for name, value in values.items()]
     return "\n".join([*lines, "", "#endif", ""])
 
 

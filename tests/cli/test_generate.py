@@ -40,7 +40,9 @@ def test_writes_what_the_page_lists(folders):
     assert {path.name for path in folders[0].iterdir()} == FILES
     assert folders[0].name.startswith("0.5mb-10c-generic-")
     table = (Path(__file__).parents[2] / "docs" / "commands.md").read_text().split("## What comes out")[1].split("\n\n")[2]
-    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | {"weights.bin", "SB_SPRAM256KA.v", "accelerator_axis.v"}  # for some
+    for_some = {"weights.bin", "SB_SPRAM256KA.v", "accelerator_axis.v", "accelerator_wb.v", "accelerator_axil.v", "registers.md",
+                "registers.h", "registers.json", "fbnn.h", "fbnn.c"}
+    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | for_some
 
 
 @pytest.mark.parametrize("step", range(4))

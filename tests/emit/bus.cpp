@@ -192,7 +192,7 @@ int main(int count, char **arguments) {
     reset(false);
     tick();
 
-    fbnn device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0};
+    fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0};
     std::string line, word;
     while (std::getline(std::cin, line)) {
         std::istringstream in(line);
@@ -226,48 +226,48 @@ int main(int count, char **arguments) {
             device.wait = a ? sleep_until_interrupt : nullptr;
             out << waits;
         } else if (word == "identify") {
-            out << fbnn_identify(&device) << " " << device.config << " " << device.image_bytes << " " << device.shipped << " " << device.most;
+            out << fbnn_hw_identify(&device) << " " << device.config << " " << device.image_bytes << " " << device.shipped << " " << device.most;
         } else if (word == "restart") {
-            out << fbnn_restart(&device);
+            out << fbnn_hw_restart(&device);
         } else if (word == "classify") {
             std::string text;
             in >> a >> text;  // the alignment of the image
             std::string image = std::string(a, ' ') + bytes(text);
-            fbnn_result result = {0, 0, 0, 0};
+            fbnn_hw_result result = {0, 0, 0, 0};
             std::vector<int32_t> logits(device.most + 1, 0);
-            out << fbnn_classify(&device, (const uint8_t *)image.data() + a, &result, logits.data()) << " " << result.answer << " "
+            out << fbnn_hw_classify(&device, (const uint8_t *)image.data() + a, &result, logits.data()) << " " << result.answer << " "
                 << result.unknown << " " << result.cycles;
             for (int i = 0; i < result.logits; i++) out << " " << logits[i];
         } else if (word == "classify_many") {
             std::string text;
             in >> a >> text;
-            std::vector<fbnn_result> results(a);
-            out << fbnn_classify_many(&device, (const uint8_t *)bytes(text).data(), a, results.data());
+            std::vector<fbnn_hw_result> results(a);
+            out << fbnn_hw_classify_many(&device, (const uint8_t *)bytes(text).data(), a, results.data());
             for (auto &result : results) out << " " << result.answer;
         } else if (word == "learn" || word == "store" || word == "rehearse" || word == "freeze" || word == "forget") {
             in >> a;
-            out << (word == "learn" ? fbnn_learn(&device, a) : word == "store" ? fbnn_store(&device, a) : word == "rehearse"
-                    ? fbnn_rehearse(&device, a) : word == "freeze" ? fbnn_freeze(&device, a) : fbnn_forget(&device, a));
+            out << (word == "learn" ? fbnn_hw_learn(&device, a) : word == "store" ? fbnn_hw_store(&device, a) : word == "rehearse"
+                    ? fbnn_hw_rehearse(&device, a) : word == "freeze" ? fbnn_hw_freeze(&device, a) : fbnn_hw_forget(&device, a));
         } else if (word == "known") {
             uint16_t known = 0;
-            out << fbnn_known(&device, &known);
+            out << fbnn_hw_known(&device, &known);
             out << " " << known;
         } else if (word == "peek") {
             in >> a >> b;
-            out << fbnn_peek(&device, a, b, many);
+            out << fbnn_hw_peek(&device, a, b, many);
             for (uint32_t one : many) out << " " << one;
         } else if (word == "poke") {
             in >> a >> b >> many[0] >> many[1] >> many[2] >> many[3];
-            out << fbnn_poke(&device, a, b, many);
+            out << fbnn_hw_poke(&device, a, b, many);
         } else if (word == "snapshot") {
             file.clear();
-            out << fbnn_snapshot(&device, keep, nullptr, &a);
+            out << fbnn_hw_snapshot(&device, keep, nullptr, &a);
             out << " " << a << " " << hex(file);
         } else if (word == "restore") {
             std::string text;
             in >> text;
             file = bytes(text);
-            out << fbnn_restore(&device, kept, nullptr);
+            out << fbnn_hw_restore(&device, kept, nullptr);
         }
         std::cout << out.str() << std::endl;
     }

@@ -313,11 +313,11 @@ def test_one_table_for_all_files(learner):
     assert [entry["name"] for entry in listed] == [register.name for register in registers.of_design(made.config)]
     header, page = (made.folder / "registers.h").read_text(), (made.folder / "registers.md").read_text()
     for entry in listed:
-        assert re.search(rf"#define FBNN_{entry['name']} {entry['offset']:#05x} ", header)
+        assert re.search(rf"#define FBNN_HW_{entry['name']} {entry['offset']:#05x} ", header)
         assert f"`{entry['offset']:#05x}`" in page and f"| {entry['name']} | {entry['access']} |" in page
         for field in entry["fields"]:
             mask = (1 << field["bits"]) - 1 << field["low"]
-            assert f"#define FBNN_{entry['name']}_{field['name']} {mask:#010x}u" in header
+            assert f"#define FBNN_HW_{entry['name']}_{field['name']} {mask:#010x}u" in header
             assert f" {field['name']} | {field['meaning']}" in page
     assert not re.search(r"\{\w+\}", page)
 
