@@ -14,7 +14,7 @@ from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "bench.cpp", "bench.py", "ci.yml",
+FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "accelerator.vlt", "bench.cpp", "bench.py", "ci.yml",
          "config.json", "diagram.svg", "estimate.json",
          "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
          "test_accelerator.py", "testbench.v", "weights.hex"}
