@@ -60,7 +60,7 @@ class ImageWords(wiring.Component):
         return m
 
 
-class Registers(wiring.Component):
+class RegisterBus(wiring.Component):
     """The registers around the module `accelerator` of accelerator.v.
 
     Members
@@ -257,7 +257,7 @@ def _weights(config):
 def _within(m, wrapper, clock, reset):
     """The registers of a wrapper, in a domain of its own ports."""
     m.domains.sync = ClockDomain()
-    inside = Registers(wrapper.config)
+    inside = RegisterBus(wrapper.config)
     m.submodules.registers = ResetInserter(inside.restart)(inside)  # not the bus: a write to CONTROL has its answer
     m.d.comb += [ClockSignal().eq(clock), ResetSignal().eq(reset)]
     if wrapper.config.weights == "stream":
@@ -267,11 +267,11 @@ def _within(m, wrapper, clock, reset):
 
 
 class WishboneWrapper(wiring.Component):
-    """`Registers` on Wishbone B4, classic cycles: a slave with a port of 32 bits; wb_adr_i counts bytes, its two lowest bits are ignored.
+    """`RegisterBus` on Wishbone B4, classic cycles: a slave with a port of 32 bits; wb_adr_i counts bytes, its two lowest bits are ignored.
 
     Timing
     ------
-    As `Registers`.  wb_ack_o and wb_dat_o are registers.
+    As `RegisterBus`.  wb_ack_o and wb_dat_o are registers.
     """
 
     def __init__(self, config):
@@ -291,12 +291,12 @@ class WishboneWrapper(wiring.Component):
 
 
 class AxiLiteWrapper(wiring.Component):
-    """`Registers` on AXI4-Lite (Arm IHI 0022), 32 bits.  Every response is OKAY.  A write waits for its address and its data; one access
+    """`RegisterBus` on AXI4-Lite (Arm IHI 0022), 32 bits.  Every response is OKAY.  A write waits for its address and its data; one access
     is at work at a time, and of a read and a write that come together the write is first.
 
     Timing
     ------
-    As `Registers`, and a clock for the response.  No path leads from an input to an output without a register.
+    As `RegisterBus`, and a clock for the response.  No path leads from an input to an output without a register.
     """
 
     def __init__(self, config):
