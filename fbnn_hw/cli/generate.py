@@ -52,7 +52,11 @@ def arguments(parser: Parser) -> None:
                         help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
                         "classes and learns by replay)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
-                        help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
+                        help="also a module with ports of that kind around the accelerator; with wishbone and axi-lite registers for a "
+                        "processor, and a driver in C (fbnn-hw help integration)")
+    parser.add_argument("--top", metavar="NAME",
+                        help="also one file NAME.v, in which the top module is NAME and the names of all others begin with it, so that two "
+                        "designs go into one project (fbnn-hw help integration)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
@@ -115,7 +119,7 @@ def run(args: Args, out: Output) -> None:
     options = Options(**{name: getattr(args, name) for name in Options.names()})
     plan = planned(network, part, options)
 
-    written = write(network, plan, part, args.out, out.progress, args.wrapper, _kept(out))
+    written = write(network, plan, part, args.out, out.progress, args.wrapper, args.top, _kept(out))
     learner = None if args.learn else _learner(network, args)
     _show(out, written, part, plan.rejected_shape, automatic=not args.outputs)
     out.text(*_offer(learner))

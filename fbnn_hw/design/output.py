@@ -150,10 +150,11 @@ def parameters(plan, boot_bytes, frame_bytes):
     return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
 
 
-def write(plan, network, target, root, images, wrapper=None, written=None):
+def write(plan, network, target, root, images, wrapper=None, top=None, written=None):
     """Write the folder `<model>-<classes>c-<target>-<id>` under `root`, whole or not at all; returns its `Design`.
 
-    The id names weights and hardware.  images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
+    The id names weights and hardware.  images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: a key of
+    `integration.WRAPPERS`, or None.  top: as of `integration.files`.
     written: called with the folder as soon as it is there.
     """
     config = plan.config
@@ -182,12 +183,8 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
     images_read = ("weights.hex",) if config.weights == "memory" else ()
     models = ("SB_SPRAM256KA.v",) if config.technology == "ice40-spram" else ()
-    around = integration.wrapper(config, figures["clock_hz"]) if wrapper else {}
-    verilog = [name for name in around if name.startswith("accelerator") and name.endswith(".v")]
-    files |= around | {
-        "instance.v": integration.instance(integration.ports(files["accelerator.v"]), levels=config.takes_levels),
-        "accelerator.sdc": integration.constraints(figures["clock_hz"]),
-        "accelerator.core": integration.core(own, ("accelerator.v", *verilog, *images_read), models)}
+    sources = {name: files[name] for name in ("accelerator.v", *images_read)}
+    files |= integration.files(config, figures["clock_hz"], own, sources, wrapper, top, models)
     files |= {name: (BENCH / name).read_text() for name in models}
     expected = expected_layers(network, images, places["layers"], config.classes)
     golden = io.BytesIO()

@@ -26,7 +26,7 @@ def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
         Makes a progress bar, as tqdm does.
     **options
         As `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, start, pixels, lanes, outputs, wrapper,
-        duty_cycle, weights, input.
+        top, duty_cycle, weights, input.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
         The folder cannot be written.
     """
     chosen = Options(**options)
-    return write(network, planned(network, target, chosen), target, out, progress, chosen.wrapper)
+    return write(network, planned(network, target, chosen), target, out, progress, chosen.wrapper, chosen.top)
 
 
 def plan(network, target, **options) -> Plan:
@@ -59,7 +59,7 @@ def planned(network, target, options: Options) -> Plan:
     return replace(found, config=replace(found.config, sleeps=True)) if options.duty_cycle else found
 
 
-def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, written=None) -> Design:
+def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, top=None, written=None) -> Design:
     """Write the folder of a plan under `out`, and open it; parameters and errors as of `generate`.
 
     written : callable, optional
@@ -70,6 +70,6 @@ def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, w
 
     part = find_target(target) if isinstance(target, str) else target
     with progress(total=1, desc="Verilog and weights") as bar:
-        design = output.write(plan, network, part, out, test_images(plan.config.size, 2), wrapper, written)
+        design = output.write(plan, network, part, out, test_images(plan.config.size, 2), wrapper, top, written)
         bar.update()
     return design

@@ -14,7 +14,7 @@ from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "bench.cpp", "bench.py", "ci.yml",
+FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "accelerator.vlt", "bench.cpp", "bench.py", "ci.yml",
          "config.json", "diagram.svg", "estimate.json",
          "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
          "test_accelerator.py", "testbench.v", "weights.hex"}
@@ -40,7 +40,9 @@ def test_writes_what_the_page_lists(folders):
     assert {path.name for path in folders[0].iterdir()} == FILES
     assert folders[0].name.startswith("0.5mb-10c-generic-")
     table = (Path(__file__).parents[2] / "docs" / "commands.md").read_text().split("## What comes out")[1].split("\n\n")[2]
-    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | {"weights.bin", "SB_SPRAM256KA.v", "accelerator_axis.v"}  # for some
+    for_some = {"weights.bin", "SB_SPRAM256KA.v", "accelerator_axis.v", "accelerator_wb.v", "accelerator_axil.v", "registers.md",
+                "registers.h", "registers.json", "fbnn.h", "fbnn.c"}
+    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | for_some
 
 
 @pytest.mark.parametrize("step", range(4))
