@@ -23,9 +23,9 @@ LEARNER = {"learn": "nearest-mean", "max_classes": 16, "unknown": True, "forget"
 """Those of `generate --target ice40 --learn nearest-mean --unknown --forget`, so that snapshots of both are of one configuration."""
 
 
-def made(folder) -> design.Design:
-    """The design of the page, generated under a folder."""
-    return design.generate(checkpoints.load(MODEL), "generic", out=folder, **LEARNER, **ENGINE)
+def made(folder, network=None, **engine) -> design.Design:
+    """The design of the page, generated under a folder.  network: another one than `MODEL`'s.  engine: other sizes than `ENGINE`'s."""
+    return design.generate(network or checkpoints.load(MODEL), "generic", out=folder, **LEARNER, **ENGINE | engine)
 
 
 def main():

@@ -37,7 +37,7 @@ export class Guide {
     this.target = element;
     element.classList.add("pointed");
     hint.hidden = false;
-    if (target === "answer") by("look").prepend(hint);
+    if (target === "answer") by("look-title").after(hint);
     else {
       let place = element;
       while (place.parentElement.tagName !== "SECTION") place = place.parentElement;
