@@ -113,7 +113,7 @@ def close(learner, names, index: int, latents) -> Close | None:
     """The known class that class `index` would be close to after a lesson of these latents, uint8 bits (N, latent).
 
     The images are cut into `PARTS` parts in their order, and each part is judged by a learner that has seen the others alone: frames of a
-    camera that follow each other are alike.  None where more than `ENOUGH` of them are right, and where there is one image or no other class.
+    camera that follow each other are alike.  None where more than `ENOUGH` of them are right, of one image, and without another class.
     learner: a `Learner` that sums its samples, which stays as it is.
     """
     if not learner.known or len(latents) < 2:

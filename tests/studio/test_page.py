@@ -34,6 +34,7 @@ from tests.studio.boards import UnreliableBoard
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "benchmarks"))
 
+import page_times  # noqa: E402
 import teach_page  # noqa: E402
 
 FILE = ROOT / "docs" / "teach.html"
@@ -96,7 +97,7 @@ def learned(page, name):
     until(page, f"document.querySelector('#outcome strong')?.textContent.includes({json.dumps(name)})")
     if (button := page.get_by_text("Teach it all the same")).is_visible():
         button.click()
-    until(page, f"/^It (has learned|knows more of) /.test(document.querySelector('#outcome strong')?.textContent)")
+    until(page, "/^It (has learned|knows more of) /.test(document.querySelector('#outcome strong')?.textContent)")
 
 
 def teach_mug(page, name="mug"):
@@ -636,8 +637,9 @@ def check_answers(design, page):
     requests = [
         (Opcode.IDENTIFY, b""), (Opcode.LEARN, protocol.operand(new, 0)), *((Opcode.CLASSIFY | flag, image) for flag in flags),
         (Opcode.LEARN, protocol.operand(new, 0)), None, *[(Opcode.POKE | Space.COUNTS, protocol.operand(new, 1) + limit)] * plan.unknown,
-        *((Opcode.CLASSIFY | flag, image) for flag in flags), (Opcode.LEARN, protocol.operand(12, 0)), (Opcode.STORE, protocol.operand(3, 0)),
-        (Opcode.STORE, protocol.operand(11, 0)), (Opcode.LEARN, protocol.operand(1 << 20, 0)), (Opcode.REHEARSE, protocol.operand(0, 3)),
+        *((Opcode.CLASSIFY | flag, image) for flag in flags),
+        (Opcode.LEARN, protocol.operand(12, 0)), (Opcode.STORE, protocol.operand(3, 0)), (Opcode.STORE, protocol.operand(11, 0)),
+        (Opcode.LEARN, protocol.operand(1 << 20, 0)), (Opcode.REHEARSE, protocol.operand(0, 3)),
         *((Opcode.PEEK | space, protocol.operand(first, count)) for space, first, count in (
             (Space.LABELS, 0, 2), (Space.COUNTS, 8, 4), (Space.PRESENTED, 8, 4), (Space.SCALARS, 0, 3), (Space.NOISE, 0, 31),
             (Space.MASK, 0, 63), (Space.PICK, 0, 47), (Space.BANKS, counters, 16))),
@@ -750,7 +752,7 @@ def latents_of(design, paths):
 
 
 def test_unknown_and_forget(context, served, mean, tmp_path):
-    """Each answer is the learner's, "unknown" among them; a class is forgotten, all others stay, it comes back, its number is taken again."""
+    """Each answer is the learner's, "unknown" too; a class is forgotten, all others stay, it comes back, its number is taken again."""
     board, page = page_of(context, served, mean)
     learner, names = mean.learner(), ["a", "b", "c"]
     shown = [pictures_of(seed, tmp_path) for seed in range(8)]
@@ -829,34 +831,6 @@ def test_a_class_that_is_close_is_said_before_it_is_taught(context, served, mean
     assert board.snapshot() == learner.snapshot() and not page.errors
 
 
-FAKE = """(() => {
-  const canvas = document.createElement("canvas"), pen = canvas.getContext("2d"), pictures = [];
-  let scene = 0, at = 0;
-  canvas.width = canvas.height = 480;
-  const draw = () => {
-    at++;
-    pen.fillStyle = `rgb(${150 + 9 * Math.sin(at / 7)}, ${150 + 5 * Math.cos(at / 3)}, 140)`;
-    pen.fillRect(0, 0, 480, 480);
-    pen.fillStyle = "#8a6d4b";
-    pen.fillRect(0, 300 + 9 * Math.sin(at / 5), 480, 300);
-    const picture = pictures[at % pictures.length];
-    if (scene && picture) pen.drawImage(picture, 0, 0, 480, 480);
-  };
-  setInterval(draw, 100);
-  window.show = (what) => {
-    scene = what;
-    for (const {data} of pictures.length ? [] : studio.facts.examples.filter(({kind}) => kind === "teach")) {
-      pictures.push(Object.assign(new Image(), {src: data}));
-    }
-  };
-  navigator.mediaDevices.getUserMedia = async () => {
-    draw();
-    return canvas.captureStream(10);
-  };
-})();"""
-"""In place of the camera: an empty table in changing light; after show(1) the ten pictures of a mug, one after the other."""
-
-
 def hold(page, count):
     """Hold the big button until so many pictures are there, as a hand does."""
     page.locator("#hold").hover()
@@ -923,7 +897,7 @@ SIZES = {"desk": (1366, 657), "phone": (390, 844)}
 def test_the_first_run(size, context):
     """The file with the network off: "nothing" first, then a thing; the steps do not come back; camera, button and answer in one view."""
     width, height = SIZES[size]
-    context.add_init_script(FAKE)
+    context.add_init_script(page_times.FAKE)
     context.set_offline(True)
     page = plain(context, FILE.as_uri())
     page.set_viewport_size({"width": width, "height": height})

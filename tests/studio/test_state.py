@@ -77,7 +77,8 @@ def _vector(head, config, pixels, lanes):
     near = []  # [class, latents of a lesson of it, those after it, close class and pictures mistaken or none] of lessons like other classes
     for label in (2, 3, learner.next_free) if config.adds else ():
         base = source.integers(0, 2, (2, head.latent), np.uint8)
-        for start, flips in ((learner.known and learner.counters[0].reshape(-1, head.copies)[:, 0] >= 0, 0.1), (base[0], 0.1), (base[1], 0.45)):
+        known = learner.counters[0].reshape(-1, head.copies)[:, 0] >= 0
+        for start, flips in (known, 0.1), (base[0], 0.1), (base[1], 0.45):
             shown = (source.random((11, head.latent)) < flips) ^ np.asarray(start, bool)
             near.append(_close(learner, head, config, label, shown.astype(np.uint8), snapshot))
     return {

@@ -187,7 +187,6 @@ async function look() {
       times = times.filter(({at}) => at > performance.now() - SPEED_MS);
       drawTold();
       if (!camera.on) say(`The chip says ${by("verdict").textContent}.`);
-      document.documentElement.dataset.first ??= String(Math.round(performance.now()));  // ms from opening to the first answer
       if (camera.on) await new Promise((done) => requestAnimationFrame(done));
     }
   } catch (error) {
