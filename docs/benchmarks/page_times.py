@@ -49,7 +49,7 @@ FAKE = """(() => {
       pictures.push(Object.assign(new Image(), {src: data}));
     }
   };
-  navigator.mediaDevices.getUserMedia = async () => {
+  if (navigator.mediaDevices) navigator.mediaDevices.getUserMedia = async () => {
     draw();
     return canvas.captureStream(10);
   };

@@ -125,7 +125,7 @@ const WORDS = [
   ["Bit", "A yes or a no. Everything in this chip is made of bits: the picture, the questions, what it remembers."],
   ["Fingerprint", "The answers that are left of a picture after the last layer. Engineers call it the latent."],
   ["Counter", "For each class and each answer of the fingerprint the chip counts how often the answer was yes and how often no."],
-  ["Gate", "The smallest part of a chip: two bits go in, one comes out. This page has the chip's gates in it and computes what they would do, so nothing is sent anywhere."],
+  ["Gate", "The smallest part of a chip: a few bits go in, one comes out. Without a chip at hand the page computes what its gates would do."],
   ["Tick", "A chip works in step with a clock. At each tick every part does one small piece of work."]];
 const REPLAY_WORDS = [
   ["Stored pictures", "It keeps the fingerprints of some pictures of each class, so that it does not forget them while it learns others."],
