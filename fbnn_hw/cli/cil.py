@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base import files
+from ..base import extras, files
 from ..base.errors import UsageError
 from ..checkpoints import resolve
 from ..train import sweep
@@ -18,6 +18,7 @@ from ._common import Args, Output, Parser
 from .train import add_images, add_recipe, add_state, add_teacher, again, device, recipe, refuse_idle, scores, state_beside, write_result
 
 GROUP = "research"
+EXTRA = extras.TRAIN
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
 EXAMPLES = (
     ("fbnn-hw cil --scenario cifar10-4+3x2 --init 0.5mb-fe4.pt --buffer-mb 5 --balanced --seed 0 --out run.json",

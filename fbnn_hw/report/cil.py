@@ -9,7 +9,7 @@ import math
 from itertools import pairwise
 from pathlib import Path
 
-from ..base.errors import ToolError
+from ..base import extras
 from ..ir.models import FLOATING, build
 
 WIDTH, HEIGHT = 3.4, 3.0
@@ -21,11 +21,7 @@ HINT = "solid: test; dashed: training"
 
 
 def _figure(rows, columns):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ToolError("matplotlib: not installed, expected for plots; python -m pip install 'fbnn-hw[cil]'") from None
-    figure = Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
+    figure = extras.load("matplotlib.figure", "cil", "plots").Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
