@@ -632,7 +632,7 @@ def check_answers(design, page):
     plan, image = design.config.learning, np.random.default_rng(4).integers(0, 256, 3 * design.config.size ** 2, np.uint8).tobytes()
     counters = -(-plan.learn_base * plan.pixels // 16) * 16  # of some first classes, at an address that begins 16 words in a row
     words = protocol.words_bytes([7, 7], max(16, design.config.lanes) // 8)
-    limit = protocol.words_bytes([3 * design.learner().head.fan_in], max(16, design.config.lanes) // 8)  # which another image does not reach
+    limit = protocol.words_bytes([3 * design.learner().head.fan_in], max(16, design.config.lanes) // 8)  # which `other` does not reach
     other = image[::-1]
     new, flags = len(design.classes), range(8 if plan.unknown else 4)
     requests = [
@@ -951,7 +951,8 @@ def test_the_words_of_another_rule(context, board):
 
 def test_a_choice_of_camera(context, served, mean):
     context.add_init_script("""
-        const media = navigator.mediaDevices ?? {getUserMedia() {}, enumerateDevices() {}}, ask = media.getUserMedia.bind(media), list = media.enumerateDevices.bind(media);
+        const media = navigator.mediaDevices ?? {getUserMedia() {}, enumerateDevices() {}};
+        const ask = media.getUserMedia.bind(media), list = media.enumerateDevices.bind(media);
         window.asked = [];
         media.getUserMedia = (wish) => {
           window.asked.push(wish.video.deviceId?.exact ?? "");
