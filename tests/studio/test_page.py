@@ -771,8 +771,8 @@ def test_unknown_and_forget(context, served, mean, tmp_path):
             page.set_input_files("#files", path)
             answered(page)
             assert page.locator("#verdict").inner_text() == expected
-            assert page.locator("#verdict-why").inner_text() == (
-                f"No class fits well enough. The nearest is {nearest}." if expected == "unknown" else "")
+            why = f"No class fits well enough. The nearest is {nearest}; if it is one, teach more pictures of it."
+            assert page.locator("#verdict-why").inner_text() == (why if expected == "unknown" else "")
             assert page.locator("#bars .first").count() == (expected != "unknown")
             said.add(expected)
     assert "unknown" in said and len(said) > 1
