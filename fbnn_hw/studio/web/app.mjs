@@ -248,7 +248,7 @@ function drawGuide() {
 function drawTold() {
   const {names} = board, {logits, index, unknown} = told, fan = facts.plan.fan_in;
   by("verdict").textContent = index === null ? NO_CLASS : unknown ? "unknown" : names[index] ?? "–";
-  by("verdict-why").textContent = index === null ? "Teach it something first." : unknown ? `No class fits well enough. The nearest is ${names[index]}.` : "";
+  by("verdict-why").textContent = index === null ? "Teach it something first." : unknown ? `No class fits well enough. The nearest is ${names[index]}; if it is one, teach more pictures of it.` : "";
   const known = logits.map((score, label) => ({score, label})).filter(({label}) => names[label] !== null);
   const order = known.sort((a, b) => b.score - a.score || a.label - b.label);
   const most = order[0]?.score, least = Math.min(...known.map(({score}) => score), most - fan / 8);
