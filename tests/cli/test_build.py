@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw.base import files
-from fbnn_hw.base.errors import ToolError
+from fbnn_hw.base.errors import MismatchError, ToolError
 from fbnn_hw.cli import _doctor_board, doctor
-from fbnn_hw.fpga import compared, programmer, seeds, toolchain
+from fbnn_hw.data import datasets
+from fbnn_hw.fpga import compared, programmer, seeds, toolchain, unpacked
 from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
+from fbnn_hw.reference import inference
 from fbnn_hw.targets import boards, synthesis
 from tests import strategies
+from tests.fpga import turned
 from tests.fpga.nextpnr import install, reached
 
 
@@ -297,8 +300,8 @@ def test_xilinx(memory, tools, answer, refused, cli):
         f"openFPGALoader -b arty -f {where / 'bitstream.bit'}"]
 
 
-def test_a_whole_build(tmp_path, answer, monkeypatch):
-    """The real tools, from a network to a bitstream for the UP5K: the only slow one."""
+def test_a_whole_build(tmp_path, answer, cli, monkeypatch):
+    """The real tools, from a network to a bitstream for the UP5K and back: the only slow one."""
     checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
     answer("generate", "--model", tmp_path / "smallest.pt", "--target", "ice40", "--pixels", 4, "--lanes", 16, "--outputs", 4,
            "--out", tmp_path / "rtl_out")
@@ -326,6 +329,59 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
     monkeypatch.setattr(programmer, "find", lambda name: name)
     planned = answer("flash", folder, "--board", "icebreaker", "--dry-run")["commands"]
     assert planned == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
+    if unpacked.icebox():
+        _the_bitstream(folder, where, made, answer, cli)
+
+
+def _the_bitstream(folder, where, made, answer, cli):
+    """It is the placed netlist, also when asked later; bits that are turned are found; it gives the reference's bits."""
+    assert made["compared"]["LUTs"] == made["compared"]["ICESTORM_LC"] > 2000 and made["compared"]["ICESTORM_DSP"] == 3
+    again = answer("build", folder, "--board", "icebreaker", "--clock", 18, "--check")
+    assert again["compared"] == made["compared"]
+    netlist = json.loads((where / "seed-1" / toolchain.CELLS).read_text())
+    chip = unpacked.unpack(where / "bitstream.bin")
+    seed = 670
+    assert not turned.draw(chip, netlist, 22, seed), f"seed {seed}"
+    assert not compared.Comparison(chip, netlist).differences
+    found = answer("simulate", folder, "--bitstream", "--images", 2)
+    assert found["board"] == "icebreaker" and found["clock_hz"] == 18e6 and found["lesson"] is None
+    expected = inference.logits(strategies.smallest(), datasets.test_images(8, 2))
+    assert found["logits"] == expected.tolist()
+    name, cell = next((name, cell) for name, cell in netlist.items() if cell["parameters"].get("DFF_ENABLE") == "1")
+    cell["parameters"]["SET_NORESET"] = "10"[int(cell["parameters"]["SET_NORESET"])]
+    (where / "seed-1" / toolchain.CELLS).write_text(json.dumps(netlist))
+    code, _, err = cli("build", folder, "--board", "icebreaker", "--clock", 18, "--check")
+    assert code == 6 and f"1 difference from the placed netlist: {name} at {cell['bel']}: SET_NORESET is" in err
+    (where / "bitstream.bin").write_bytes(b"no bitstream")
+    code, _, err = cli("simulate", folder, "--bitstream")
+    assert code == 3 and "not a whole bitstream of an iCE40" in err
+
+
+def test_a_bitstream_that_differs_is_no_build(design, tools, cli, answer, refused, monkeypatch):
+    def differs(inputs, where, record):
+        raise MismatchError(f"{where / 'bitstream.bin'}: 1 difference from the placed netlist: a: b", {"differences": ["a: b"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(compared, "compare", differs)
+        code, _, err = cli("build", design, "--board", "icebreaker", "--rebuild")
+    assert code == 6 and "1 difference from the placed netlist" in err and not (design / "build-icebreaker" / "build.json").exists()
+    code, line = refused("flash", design, "--board", "icebreaker", "--dry-run")
+    assert "run fbnn-hw build" in line
+    tools["compared"] = {"ICESTORM_LC": 7, "wires": 9}
+    assert answer("build", design, "--board", "icebreaker", "--check")["compared"] == tools["compared"]
+    assert "compared bitstream with the placed netlist: 7 LC, 9 wires: equal" in cli("build", design, "--board", "icebreaker", "--check")[1]
+
+
+def test_what_cannot_be_compared(design, tools, refused, cli, monkeypatch):
+    monkeypatch.setattr(unpacked, "icebox", lambda: None)
+    for command in ("build", design, "--board", "icebreaker", "--check"), ("simulate", design, "--bitstream", "icebreaker"):
+        cli("build", design, "--board", "icebreaker")
+        code, line = refused(*command)
+        assert code == 5 and "icebox: not installed" in line and "apt install fpga-icestorm" in line
+    assert "note     icebox: not installed" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
+    code, line = refused("simulate", design, "--bitstream", "ulx3s-85f")
+    assert code == 2 and "only the bitstream of an iCE40 can be read back" in line
+    code, line = refused("simulate", design, "--bitstream", "icebreaker", "--waves")
+    assert code == 2 and "--waves: expected without --bitstream" in line
 
 
 @pytest.mark.parametrize("changes, options, words", [
