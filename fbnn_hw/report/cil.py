@@ -20,11 +20,18 @@ GAP = 0.065
 HINT = "solid: test; dashed: training"
 
 
-def _figure(rows, columns):
+def verify() -> None:
+    """Raises ToolError where matplotlib is missing."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise ToolError("matplotlib: not installed, expected for plots; python -m pip install 'fbnn-hw[cil]'") from None
+
+
+def _figure(rows, columns):
+    verify()
+    from matplotlib.figure import Figure
+
     figure = Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
