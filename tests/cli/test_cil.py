@@ -91,6 +91,18 @@ def test_a_table_a_picture_and_the_forward_transfer(answer, refused, extractor, 
     assert not (tmp_path / "b.json").exists()
 
 
+def test_the_classifier_of_an_ablation(answer, tmp_path):
+    flags = ("--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1")
+    answer("pretrain", "--model", "0.5mb", *flags, "--depth", "2", "--pooling", "gap", "--latent", "64", "--decorrelate", "0.03",
+           "--out", tmp_path / "fe.pt")
+    values = json.loads((tmp_path / "fe.result.json").read_text())["training"]
+    assert (values["depth"], values["pooling"], values["latent"], values["objective"]["decorrelate"]) == (2, "gap", 64, 0.03)
+    for setting in ("fpt", "rpt"):
+        result = answer("cil", *flags, "--init", tmp_path / "fe.pt", "--buffer-mb", "0.01", "--setting", setting,
+                        "--out", tmp_path / f"{setting}.json")
+        assert result["ledger"]["bits_per_sample"] == 64
+
+
 def test_knobs(answer, refused, extractor, tmp_path):
     flags = ("cil", "--scenario", "tiny-2+2x2", "--init", extractor, "--strategy", "slda-low-rank", "--threads", "1")
     result = answer(*flags, "--knob", "rank=3", "--knob", "shrinkage=0.2", "--out", tmp_path / "a.json")

@@ -259,7 +259,7 @@ def test_a_knob_that_a_strategy_cannot_take_is_refused(origin, strategy, knobs, 
 
 def test_a_knob_reaches_the_strategy(origin):  # noqa: F811
     assert make(origin, strategy="slda", buffer_mb=0, knobs={"shrinkage": 0.5}).learner.shrinkage == 0.5
-    assert make(origin, strategy="gbm", buffer_mb=0.01, knobs={"width": 4}).learner.components == 10_000 // (4 * 65) // 6
+    assert make(origin, strategy="gbm", buffer_mb=0.01, knobs={"width": 4}).learner.components == 10_000 // (4 * 65) // 4
     assert learner.knobs("der++") == {"alpha": 0.5, "beta": 0.5} and learner.knobs("icarl") == {}
 
 
