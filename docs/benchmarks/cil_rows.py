@@ -2,8 +2,12 @@
 
     python docs/benchmarks/cil_rows.py docs/results/latent/3mb-fe4.jsonl --init 3mb-fe4.pt --rows whole --seeds 10
     python docs/benchmarks/cil_rows.py latent.jsonl --scenario cifar100-50+5x10 --init fe.pt --rows paper --seeds 3 --c 0.1 --orders
+    python docs/benchmarks/cil_rows.py tune.jsonl --scenario cifar100-50+5x10 --init fe.pt --rows tune --seeds 1 --epochs 20 --c 0.1
+    python docs/benchmarks/cil_rows.py field.jsonl ... --rows field --tuned tune.jsonl --seeds 3 --orders
 
-Runs that are in the file already are left out; so it goes on after an interrupt.  A run is what the command in its line gives.
+Runs that are in the file already are left out; so it goes on after an interrupt.  A run is what the command in its line gives.  The rows
+"field" take rate and knobs of each strategy from the runs of --tuned: those of the highest accuracy on the samples held back for
+validation, after the last task.  The forward transfer of a run is against the run of --strategy naive-reset before it, of the same seed.
 """
 
 import argparse
@@ -18,7 +22,7 @@ import torch
 from fbnn_hw.base import files
 from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
-from fbnn_hw.train import scenarios, start
+from fbnn_hw.train import metrics, scenarios, start
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.config import TrainConfig, flag
 from fbnn_hw.train.incremental import Incremental
@@ -34,7 +38,25 @@ LOSSES = [dict(loss=loss, balanced=balanced) for loss in ("cce", "focal", "sh") 
 BOUNDS = [dict(strategy=name) for name in ("naive", "naive-reset", "cumulative", "cumulative-reset", "offline")]
 FIELD = [dict(strategy="ncm"), dict(strategy="slda"),
          *(dict(strategy=name, buffer_mb=mb) for name in ("icarl", "der++") for mb in (1.0, 5.0))]
+RATES = [dict(lr=lr) for lr in (3e-4, 1e-3, 3e-3)]
+KNOBS = {
+    "slda": [dict(shrinkage=x) for x in (1e-3, 1e-2, 0.1, 0.3)],
+    "slda-diagonal": [dict(shrinkage=x) for x in (1e-3, 0.1, 0.5)],
+    "slda-low-rank": [dict(rank=rank, shrinkage=x) for rank in (16, 64) for x in (1e-2, 0.1, 0.3)],
+    "der++": [dict(alpha=alpha, beta=beta) for alpha in (0.1, 0.5, 1.0) for beta in (0.5, 1.0)],
+    "ewc": [dict(strength=x) for x in (1e2, 1e4, 1e6)],
+    "lwf": [dict(strength=x, temperature=2.0) for x in (1.0, 3.0, 10.0)],
+    "gbm": [dict(width=4), dict(width=8)],
+}
+"""The values of --knob that are tried; strategies of `TRAINED` are tried with each of RATES, too."""
+WITH_BUFFER, TRAINED = ("icarl", "der++", "er-ace", "gdumb", "gbm"), ("der++", "er-ace", "gdumb", "gbm", "ewc", "lwf")
+TUNED = [dict(strategy=name, knobs=knobs, **rate, **(dict(buffer_mb=5.0) if name in WITH_BUFFER else {}))
+         for name in ("slda", "slda-diagonal", "slda-low-rank", *TRAINED) for knobs in KNOBS.get(name, [{}])
+         for rate in (RATES if name in TRAINED else [{}])]
+TUNED += [dict(buffer_mb=5.0, balanced=True, **rate) for rate in RATES]
 ROWS = {
+    "tune": TUNED,
+    "field": [dict(strategy=name) for name in ("naive-reset", "naive", "cumulative", "ncm")] + [dict(strategy="icarl", buffer_mb=5.0)],
     "bound": [dict(buffer_mb=5.0, balanced=True), dict(strategy="cumulative")],
     "whole": [dict(buffer_mb=5.0, balanced=True), dict(strategy="cumulative"), dict(strategy="cumulative", balanced=True),
               dict(buffer_mb=1.0, balanced=True), dict(buffer_mb=5.0), dict(buffer_mb=1.0), dict(strategy="naive"), *FIELD],
@@ -72,13 +94,26 @@ def rounded(value):
 
 def words(args, choice, seed):
     """The command line of a run."""
-    of_row = [word for name, value in choice.items() if name != "balanced"
+    of_row = [word for name, value in choice.items() if name not in ("balanced", "knobs", "lr")
               for word in (flag(name), f"{value:g}" if isinstance(value, float) else str(value))]
+    of_row += [word for name, value in choice.get("knobs", {}).items() for word in ("--knob", f"{name}={value:g}")]
     images = ["--images", str(args.images)] if args.images else []
-    recipe = shlex.split(f"--epochs {args.epochs} --schedule cosine --patience 0 --lr 1e-3 --c {args.c:g} --threads 1")
+    rate = choice.get("lr", 1e-3)
+    recipe = shlex.split(f"--epochs {args.epochs} --schedule cosine --patience 0 --lr {rate:g} --c {args.c:g} --threads 1")
     recipe += ["--precision", args.precision] * (args.precision != "float32")
     of_row += ["--balanced"] * bool(choice.get("balanced"))
     return ["fbnn-hw", "cil", "--scenario", args.scenario, "--init", args.init, *of_row, *images, *recipe, "--seed", str(seed)]
+
+
+def best(path):
+    """For each strategy of the runs of a file the choice with the highest accuracy on what was held back, after the last task."""
+    runs = [json.loads(line) for line in path.read_text().splitlines()]
+    chosen = {}
+    for run in sorted(runs, key=lambda run: run["tasks"][-1]["validation"]):
+        config = run["config"]
+        choice = {key: config[key] for key in ("strategy", "buffer_mb", "balanced", "knobs") if config[key]}
+        chosen[config["strategy"]] = {**choice, "lr": config["recipe"]["lr"]}
+    return [chosen[name] for name in sorted(chosen)]
 
 
 def main():
@@ -88,6 +123,7 @@ def main():
     parser.add_argument("--rows", choices=list(ROWS), required=True)
     parser.add_argument("--scenario", default="cifar10-4+3x2")
     parser.add_argument("--orders", action="store_true", help="seed N also draws order N of the later classes")
+    parser.add_argument("--tuned", type=Path, help="runs of --rows tune, for --rows field")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--images", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=8)
@@ -103,8 +139,13 @@ def main():
     origin = start.read(resolve(args.init, "--init"))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     recipe = dict(epochs=args.epochs, schedule="cosine", patience=0, lr=1e-3, c=args.c, precision=args.precision)
+    rows = ROWS[args.rows] + (best(args.tuned) if args.tuned else [])
+    alone = {}
+    for line in args.out.read_text().splitlines() if done else ():
+        if (run := json.loads(line))["config"]["strategy"] == "naive-reset":
+            alone[run["seed"]] = run
     for seed in range(args.seeds):
-        for choice in ROWS[args.rows]:
+        for choice in rows:
             choice = {**choice, "class_order": seed} if args.orders else choice
             command = shlex.join(words(args, choice, seed))
             if command in done:
@@ -113,10 +154,15 @@ def main():
             of_run = {name: value for name, value in choice.items() if name not in (*of_recipe, "teacher")}
             path = resolve(choice["teacher"], "--teacher", ".state") if "teacher" in choice else None
             config = CilConfig(args.scenario, **of_run, images=args.images, teacher=path and files.sha256_of(path),
-                               recipe=TrainConfig(**recipe, **of_recipe, seed=seed))
-            result = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents",
-                                 teacher=path and partial(Teacher, path, precision=args.precision)).run()
+                               recipe=TrainConfig(**{**recipe, **of_recipe, "seed": seed}))
+            run = Incremental(config, train, test, origin, cache=files.cache_folder() / "latents",
+                              teacher=path and partial(Teacher, path, precision=args.precision))
+            if seed in alone and not run.retained:
+                run.alone = metrics.learned_alone(alone[seed], run.classes, str(args.out))
+            result = run.run()
             init = {"source": origin.source, "sha256": origin.sha256, "name": origin.topology.name}
+            if config.strategy == "naive-reset":
+                alone[seed] = {"config": config.to_dict(), **result}
             line = rounded({"kind": "cil", "config": config.to_dict(), "seed": seed, "command": command, "init": init, **surroundings(),
                             **result, "history": []})
             with args.out.open("a") as file:

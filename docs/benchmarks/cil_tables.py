@@ -32,6 +32,7 @@ def flags(config):
     words += ["--replay native"] * (config["replay"] == "native")
     words += [f"--buffer-mb {config['buffer_mb']:g}"] * bool(config["buffer_mb"])
     words += [f"--setting {config['setting']}"] * (config["setting"] != "fpt")
+    words += [f"--knob {name}={value:g}" for name, value in config.get("knobs", {}).items()]
     words += [f"--loss {config['loss']}"] * (config["loss"] != "cce")
     words += [*["--balanced"] * config["balanced"], *["--class-order 0..9"] * (config.get("class_order") is not None)]
     words += [f"--{part} {value}" for part, none in PARTS.items() if (value := config["recipe"].get(part, none)) != none]

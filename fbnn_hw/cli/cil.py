@@ -1,5 +1,7 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
+import csv
+import io
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -36,6 +38,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--model", metavar="NAME", help="without --init: architecture, from random weights, for --replay native")
     parser.add_argument("--strategy", default="replay", metavar="NAME",
                         help=f"{', '.join((*STRATEGIES, *BUILT_IN))}, or module:Class of your own (default: replay)")
+    parser.add_argument("--knob", type=knob, action="append", default=[], metavar="NAME=X",
+                        help="a number of the strategy's own, such as shrinkage=0.1 of slda; may be given again")
     parser.add_argument("--replay", choices=REPLAYS, default="latent",
                         help="native: images, the whole network trains; latent: the classifier alone trains (default: latent)")
     parser.add_argument("--buffer-mb", type=_common.positive, default=0.0, metavar="X",
@@ -50,10 +54,21 @@ def arguments(parser: Parser) -> None:
                         help="seed of another order of the classes after the pre-training's (default: the scenario's order)")
     parser.add_argument("--curves", action="store_true", help="all metrics after each epoch too, for training curves")
     parser.add_argument("--out", metavar="FILE.json", default="cil.json", help="result to write (default: cil.json)")
+    parser.add_argument("--alone", metavar="FILE.json", help="result of --strategy naive-reset on the same tasks, for the forward transfer")
+    parser.add_argument("--csv", metavar="FILE.csv", help="write accuracy and dispersion after each task as a table too, a line a task")
+    parser.add_argument("--plot", metavar="FILE.png", help="draw the accuracies after each task too, as FILE.png and FILE.svg; "
+                        "with --curves those of each epoch, as FILE-curves")
     parser.add_argument("--save", metavar="NET.pt", help="write the network after the last task as a checkpoint too")
     add_state(parser, "state to go on from (default: beside the result, .state)")
     add_teacher(parser)
     add_recipe(parser, skip=("teacher_views",))  # levels and latents cannot be shown to a teacher, so it answers the images once
+
+
+def knob(text: str) -> tuple[str, float]:
+    """The name and the number of a value of --knob."""
+    name, _, value = text.partition("=")
+    number = float(value)
+    return name, int(number) if number == number // 1 and "." not in value else number
 
 
 def config(args: Args) -> CilConfig:
@@ -64,7 +79,9 @@ def config(args: Args) -> CilConfig:
         with suppress(OSError):
             digest = files.sha256_of(args.teacher) if Path(args.teacher).is_file() else None  # a pipe would be waited for
     settings = CilConfig(args.scenario, args.strategy, args.replay, args.buffer_mb, args.setting, args.loss, args.balanced, args.nu,
-                         args.aware, args.curves, args.images or 0, args.class_order, digest, recipe(args))
+                         args.aware, args.curves, args.images or 0, args.class_order, digest, dict(args.knob),
+                         recipe(args))
+    _common.once("--knob", [name for name, _ in args.knob])
     settings.verify()
     refuse_idle(args)
     return settings
@@ -74,13 +91,14 @@ def paths(args: Args) -> tuple[Path, Path]:
     """(result, state); raises UsageError where a file is in the way or cannot be written."""
     out = Path(args.out)
     _common.named("--out", out, ".json")
-    if args.save:
-        _common.named("--save", args.save, ".pt")
+    for flag, ending in (("save", ".pt"), ("csv", ".csv"), ("plot", ".png")):
+        if getattr(args, flag):
+            _common.named(f"--{flag}", getattr(args, flag), ending)
     if args.save and is_learner(args.strategy) and not has_network(args.strategy):
         raise UsageError(f"--save: --strategy {args.strategy} has no binary network to write, expected none")
     if sweep.finished(out) and not (args.resume or args.restart):
         raise UsageError(f"--out {out}: there is a result of an earlier run; --restart replaces it, another name keeps it")
-    return out, state_beside(args, out, *([Path(args.save)] if args.save else []))
+    return out, state_beside(args, out, *(Path(path) for path in (args.save, args.csv, args.plot) if path))
 
 
 def run(args: Args, out: Output) -> int | None:
@@ -93,6 +111,10 @@ def run(args: Args, out: Output) -> int | None:
 def _run(args, out):
     settings = config(args)
     result_path, state_path = paths(args)
+    if args.plot:
+        from ..report import cil as report_of
+
+        report_of.verify()
     if bool(args.init) == bool(args.model):
         raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
     name = SCENARIOS[args.scenario].data
@@ -108,7 +130,7 @@ def _run(args, out):
     from ..ir.models import build
     from ..nn import checkpoint
     from ..nn.network import FBNN, export
-    from ..train import start
+    from ..train import metrics, start
     from ..train.incremental import Incremental
     from ..train.record import surroundings
     from ..train.teacher import Teacher
@@ -125,6 +147,9 @@ def _run(args, out):
 
     learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", report, out.progress, processor,
                           teacher)
+
+    if args.alone:
+        learner.alone = metrics.learned_alone(files.json_object(args.alone), learner.classes, args.alone)
 
     to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
     if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
@@ -166,9 +191,28 @@ def _run(args, out):
         if not isinstance(model, FBNN):
             raise UsageError(f"--save: network of --strategy {args.strategy} gives a {type(model).__name__}, expected an FBNN")
         checkpoint.save(args.save, export(model, {"command": values["command"], "seed": values["seed"], "final": result["final"]}))
+    if args.csv:
+        files.write(args.csv, table(result).encode())
+    if args.plot:
+        for name in ("tasks", *["curves"] * args.curves):
+            path = Path(args.plot)
+            report_of.save(report_of.PLOTS[name]([values]), path.parent, path.stem + "-curves" * (name == "curves"))
     state_path.unlink(missing_ok=True)  # last, so that a run whose files could not be written can be resumed
-    out.text(*summary(result), f"written: {', '.join(map(str, (result_path, *([args.save] if args.save else []))))}")
+    out.text(*summary(result), f"written: {', '.join(str(path) for path in (result_path, args.save, args.csv, args.plot) if path)}")
     out.result({**values, "history": None, "result": result_path})
+
+
+def table(result: dict[str, Any]) -> str:
+    """The scores after each task as CSV: a_seen and so on of the test samples, a_seen_train of the training samples; empty where none."""
+    names = [(f"{letter}_{name}{ending}", part, name, letter) for part, ending in (("test", ""), ("train", "_train"))
+             for name in ("old", "new", "seen", "buffer", "PT") for letter in "ad"]
+    lines = io.StringIO()
+    rows = csv.writer(lines, lineterminator="\n")
+    rows.writerow(("task", "classes", "epochs", "seconds", *(name for name, *_ in names), "a_validation"))
+    for task in result["tasks"]:
+        rows.writerow((task["task"] + 1, " ".join(task["classes"]), task["epochs"], task["seconds"],
+                       *(task[part].get(name, {}).get(letter) for _, part, name, letter in names), task["validation"]))
+    return lines.getvalue()
 
 
 def summary(result: dict[str, Any]) -> Iterator[str]:
@@ -186,4 +230,5 @@ def summary(result: dict[str, Any]) -> Iterator[str]:
     sequence = result["sequence"]
     if sequence["forgetting"] is not None:
         yield (f"over the tasks: average incremental accuracy {sequence['average_incremental']:.2%}, forgetting "
-               f"{100 * sequence['forgetting']:.1f} points, backward transfer {100 * sequence['backward_transfer']:.1f} points")
+               f"{100 * sequence['forgetting']:.1f} points, backward transfer {100 * sequence['backward_transfer']:.1f} points"
+               + ("" if sequence["forward_transfer"] is None else f", forward transfer {100 * sequence['forward_transfer']:.1f} points"))

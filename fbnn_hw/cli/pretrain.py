@@ -7,7 +7,7 @@ from typing import Any
 from ..base import extras, files
 from ..base.errors import UsageError
 from ..checkpoints import resolve
-from ..ir.models import AIRBENCH, FLOATING, MODELS
+from ..ir.models import AIRBENCH, CHOICES, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS, Scenario
 from . import _common
 from ._common import Args, Output, Parser
@@ -40,6 +40,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--all-classes", action="store_true", help="offline training on all classes of the scenario instead")
     parser.add_argument("--encoder", choices=("tycc", "trgb", "grey"), default="tycc", help="thermometer code of the input (default: tycc)")
     parser.add_argument("--latent", type=_common.count, metavar="N", help="bits of the latent (default: the model's)")
+    parser.add_argument("--pooling", choices=CHOICES["pooling"], help="what makes a vector of the last map (default: the model's)")
+    parser.add_argument("--depth", type=_common.natural, metavar="N", help="DenseSkip blocks behind the latent (default: 1)")
     parser.add_argument("--activations", choices=("binary", "float"), default="binary",
                         help="float: the first stage of the multi-stage training, with --norm bn, without a checkpoint (default: binary)")
     parser.add_argument("--init", metavar="FILE.pt", help="go on from a checkpoint, with the proxies of the state beside it; from a stage "
@@ -128,12 +130,13 @@ def run(args: Args, out: Output) -> int:
     size = datasets.DATASETS[scenario.data].size if scenario.name in SCENARIOS else train.images.shape[-1]
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features, args.decorrelate)
     origin = pretrain.origin(args.init) if args.init else None
-    model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, args.latent)
+    shape = {name: getattr(args, name) for name in ("latent", "pooling", "depth") if getattr(args, name) is not None}
+    model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, **shape)
     if args.model == AIRBENCH:
         model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])
     meta = {"command": _common.command_line(args), "data": _common.kept(name), "scenario": _common.kept(args.scenario), "model": args.model,
             "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
-            "images_per_class": args.images,
+            "images_per_class": args.images, **shape,
             "objective": asdict(objective)}
     source = origin.sha256 if isinstance(origin, start.Start) else origin and files.sha256_of(origin.with_suffix(".state"))
 

@@ -6,6 +6,7 @@ True sizes with 10 classes, in Mbit (10^6 bits): 0.5mb 0.53, 1mb 1.09, 3mb 2.76,
 small.
 """
 
+import inspect
 import math
 from itertools import count
 from typing import NamedTuple
@@ -19,13 +20,13 @@ SMALLEST_UNPADDED = 4
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def vgg(name, classes, width=1.0, encoder="tycc", size=32, latent=1024, hidden=128):
+def vgg(name, classes, width=1.0, encoder="tycc", size=32, latent=1024, hidden=128, pooling="lgap", depth=1):
     """The paper's VGG-like FBNN (Fig. `baseline`): 3 blocks of 2 grouped convolutions, LGAP, dense latent, DenseSkip.
 
-    width scales the filters of the convolutions (128, 256, 512); the latent keeps `latent` bits.
+    width scales the filters of the convolutions (128, 256, 512); the latent keeps `latent` bits.  pooling, depth: as of `blockwise`.
     """
     blocks = tuple(((round(filters * width), groups),) * 2 for filters, groups in ((128, 1), (256, 2), (512, 4)))
-    return blockwise(name, classes, blocks, encoder, size, latent, hidden)
+    return blockwise(name, classes, blocks, encoder, size, latent, hidden, pooling, depth)
 
 
 class Convolution(NamedTuple):
@@ -38,11 +39,11 @@ class Convolution(NamedTuple):
     shuffle: int = 1
 
 
-def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128, pooling="lgap"):
+def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128, pooling="lgap", depth=1):
     """Blocks of 3x3 convolutions, each block with a pool at its end, then the classifier of `vgg`.
 
     blocks: for each block, each `Convolution` or a tuple of its first fields.  A map of 2 or 3 pixels a side is always padded.  pooling:
-    what makes a vector of the last map, "lgap", "depthwise" or "flatten".
+    what makes a vector of the last map, "lgap", "gap", "depthwise" or "flatten".  depth: DenseSkip blocks behind the latent.
     """
     levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
     layers = [op.Thermometer("input", (), encoder, size, levels)]
@@ -68,19 +69,26 @@ def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidde
         add(op.Depthwise, name="depthwise", inputs=(last,))
         add(op.Concat, name="lgap", inputs=("gap", "depthwise"))
     else:
-        add({"depthwise": op.Depthwise, "flatten": op.Flatten}[pooling], name=pooling)
-    return _classified(name, layers, classes, latent, hidden)
+        add({"gap": op.Gap, "depthwise": op.Depthwise, "flatten": op.Flatten}[pooling], name=pooling)
+    return _classified(name, layers, classes, latent, hidden, depth)
 
 
-def _classified(name, layers, classes, latent, hidden):
-    """The topology of layers that end in a vector, with the paper's classifier after them: a dense latent, then DenseSkip."""
-    classifier = (op.Dense(LATENT, (layers[-1].name,), latent), op.Duplicate("latent_twice", (LATENT,)),
-                  op.Dense("hidden", ("latent_twice",), hidden, 2), op.Concat("skip", (LATENT, "hidden")),
-                  op.Duplicate("skip_twice", ("skip",)), op.Dense("logits", ("skip_twice",), len(classes), logits=True))
+def _classified(name, layers, classes, latent, hidden, depth=1):
+    """The topology of layers that end in a vector, with the paper's classifier after them: a dense latent, then `depth` times DenseSkip.
+
+    With depth 0 the logits read the latent, twice as DenseSkip does.
+    """
+    classifier, last = [op.Dense(LATENT, (layers[-1].name,), latent)], LATENT
+    for number in ("", *range(2, depth + 1))[:depth]:
+        classifier += [op.Duplicate(f"{last}_twice", (last,)), op.Dense(f"hidden{number}", (f"{last}_twice",), hidden, 2),
+                       op.Concat(f"skip{number}", (last, f"hidden{number}"))]
+        last = f"skip{number}"
+    classifier += [op.Duplicate(f"{last}_twice", (last,)), op.Dense("logits", (f"{last}_twice",), len(classes), logits=True)]
     return Topology(name, (*layers, *classifier), tuple(classes))
 
 
-def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128, stem=64, stages=((128, 5), (256, 5), (512, 4)), groups=8):
+def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128, stem=64, stages=((128, 5), (256, 5), (512, 4)), groups=8,
+             depth=1):
     """Topology of 3Mb-Res-BNN, for larger images (paper, section `core50bnn`).
 
     A stem of stride 2 is followed by three stages of C = 128, 256 and 512 channels, then by LGAP and
@@ -88,7 +96,7 @@ def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128, s
     2,955,264 bits with 50 classes.
 
     stem: channels of the stem.  stages: C and the number of residual blocks of each stage.  groups: of
-    the 3x3 convolutions after the stem.
+    the 3x3 convolutions after the stem.  depth: as of `blockwise`.
 
     - A stage is a down block and 5, 5 or 4 residual blocks.
     - A down block has two branches, which give C / 2 channels each: 1x1, 3x3 of stride 2, 1x1; and
@@ -124,7 +132,7 @@ def residual(name, classes, encoder="tycc", size=128, latent=1024, hidden=128, s
     add(op.Gap, "gap", x)
     add(op.Depthwise, "depthwise", x)
     add(op.Concat, "lgap", ("gap", "depthwise"))
-    return _classified(name, layers, classes, latent, hidden)
+    return _classified(name, layers, classes, latent, hidden, depth)
 
 
 MODELS = {
@@ -146,7 +154,7 @@ AIRBENCH = "airbench"
 """Name of a float network that is made to teach, `nn.floating.Airbench`."""
 
 
-CHOICES = {"encoder": ("tycc", "trgb", "grey"), "pooling": ("lgap", "depthwise", "flatten")}
+CHOICES = {"encoder": ("tycc", "trgb", "grey"), "pooling": ("lgap", "gap", "depthwise", "flatten")}
 """Words that an option of `build` may be."""
 
 
@@ -164,12 +172,16 @@ def build(name, classes=CIFAR10, **options):
     for option, value in options.items():
         if option in ("size", "latent", "hidden") and not whole(value, 1):
             raise UsageError(f"{option}: found {show(value)}, expected a whole number from 1")
+        if option == "depth" and not whole(value, 0):
+            raise UsageError(f"depth: found {show(value)}, expected a whole number from 0")
         if option in CHOICES and value not in CHOICES[option]:
             raise UsageError(f"{option}: found {show(value)}, expected one of {', '.join(CHOICES[option])}")
         if option == "width" and not (isinstance(value, float | int) and 0 < value < math.inf):
             raise UsageError(f"width: found {show(value)}, expected a number above 0")
-    options = {**MODELS[name], **options}
-    topology = options.pop("family", vgg)(name, classes, **options)
+    family = MODELS[name].get("family", vgg)
+    if unknown := options.keys() - inspect.signature(family).parameters.keys():
+        raise UsageError(f"--model {name}: has no {', '.join(sorted(unknown))} to choose, expected none")
+    topology = family(name, classes, **{key: value for key, value in (MODELS[name] | options).items() if key != "family"})
     try:
         topology.verify()
     except InputError as error:

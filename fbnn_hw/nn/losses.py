@@ -86,7 +86,7 @@ def features_as_intended(latent: torch.Tensor) -> torch.Tensor:
 
 
 def decorrelation(latent: torch.Tensor) -> torch.Tensor:
-    """Sum of the squared covariances of different bits of latents (B, D) over the batch, divided by D (VICReg, arXiv 2105.04906, eq. 4).
+    """Sum of the squared covariances of different bits of the latents (B, D), divided by D (VICReg, arXiv 2105.04906, eq. 4).
 
     Where it is 0 and the bits are balanced, the nearest mean is a linear discriminant analysis.  B is at least 2.
     """

@@ -8,6 +8,7 @@ the seeds.  Each panel has its own axis.  Lines are named at their ends.
 import math
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ..base import extras
 from ..ir.models import FLOATING, build
@@ -20,8 +21,13 @@ GAP = 0.065
 HINT = "solid: test; dashed: training"
 
 
+def verify() -> Any:
+    """matplotlib.figure; ToolError where matplotlib is missing."""
+    return extras.load("matplotlib.figure", "cil", "plots")
+
+
 def _figure(rows, columns):
-    figure = extras.load("matplotlib.figure", "cil", "plots").Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
+    figure = verify().Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 

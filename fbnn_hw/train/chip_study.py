@@ -19,7 +19,7 @@ from ..ir.network import LATENT, Topology
 from ..nn.network import FBNN
 from ..reference import learning
 from ..reference.learning import Head, LearnConfig
-from . import comparators, metrics, start
+from . import comparators, gradients, metrics, start
 from .config import TrainConfig
 from .learner import Learner, Problem
 from .metrics import mean_and_deviation
@@ -157,10 +157,10 @@ class Study:
         if name == "adam-equal-memory":
             ledger = self.config.ledger(self.head)
             label_bits = ledger["label_bits"] // slots
-            slots = max(0, (ledger["total_bits"] - comparators.adam_bits(self.topology)) // (self.head.latent + label_bits))
+            slots = max(0, (ledger["total_bits"] - gradients.adam_bits(self.topology)) // (self.head.latent + label_bits))
         recipe = TrainConfig(epochs=self.options.epochs, lr=self.options.lr, seed=seed, c=1.0)
         kind = {"nearest-mean": comparators.NearestClassMean, "streaming-lda": comparators.StreamingDiscriminant}.get(
-            name, comparators.AdamReplay)
+            name, gradients.AdamReplay)
         return kind(Problem(self.scenario.classes, tuple(self.tasks), self.head.latent, slots * self.head.latent, recipe, True,
                             partial(self._network, seed)))
 

@@ -34,6 +34,7 @@ class CilConfig:
     images: training images of each class; 0: all.
     class_order: seed of another order of the classes after the pre-training; None keeps the scenario's.
     teacher: SHA-256 of a `teacher.Teacher` of the classes to come.
+    knobs: numbers of the strategy's own, {name: value}, see `learner.knobs`.
     recipe: of each retraining.
     """
 
@@ -50,6 +51,7 @@ class CilConfig:
     images: int = 0
     class_order: int | None = None
     teacher: str | None = None
+    knobs: dict[str, float] = field(default_factory=dict)
     recipe: TrainConfig = field(default_factory=TrainConfig)
 
     def verify(self) -> None:
@@ -71,6 +73,7 @@ class CilConfig:
                              f"{'none' if own else '--strategy replay'}")
         if own:
             self._verify_learner(built_in)
+        self._verify_knobs(learner.knobs(self.strategy) if own else {})
         if self.balanced and self.strategy.startswith("naive"):
             raise UsageError(f"--balanced: with --strategy {self.strategy} past classes have no samples, so their inverse frequency is "
                              f"infinite; expected replay, cumulative or offline")
@@ -91,6 +94,15 @@ class CilConfig:
             raise UsageError("--teacher: answers for all classes seen, --aware trains each task alone; expected one of them")
         if self.recipe.norm == "bn" and self.recipe.batch == 1:
             raise UsageError("--batch 1: batch norm has no statistics of one image, expected at least 2")
+
+    def _verify_knobs(self, defaults):
+        for name, value in self.knobs.items():
+            if name not in defaults:
+                raise UsageError(f"--knob {name}={value:g}: --strategy {self.strategy} has no such knob, expected "
+                                 f"{' or '.join(defaults) or 'none'}")
+            whole = isinstance(defaults[name], int)
+            if not 0 <= value < math.inf or whole and value != int(value):
+                raise UsageError(f"--knob {name}={value:g}: expected a {'whole ' * whole}number from 0")
 
     def _refuse(self, names, reason):
         """Raises UsageError where a field of the recipe in `names` is not the default."""

@@ -1,28 +1,19 @@
-"""Learners of the field beside replay, on the same latents and, where they keep exemplars, in the same bits of memory.
+"""Learners of the field that answer by statistics of the latents, without a training by gradients: means, discriminants, exemplars.
 
-`cil` has those of `learner.BUILT_IN`; beside on-chip learning stand `AdamReplay` and those without exemplars (`chip_study`).
+Those that train the classifier are in `gradients`.  `cil` has the learners of `learner.BUILT_IN`, `chip_study` some of them.
 """
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..base import bits
-from ..ir.network import Topology
-from ..nn import head, losses
-from ..nn.network import FBNN
-from . import start
+from ..base.errors import UsageError, whole
 from .learner import Learner, Problem
-from .memorizer import BitCode, Memorizer, check_room, fitting, shares
+from .memorizer import check_room, fitting, shares
 
-LOGIT_BITS = 16
-"""A logit that DER++ keeps: an integer as the network gives it, |logit| <= fan-in < 2^15."""
 FLOAT_BITS = 32
-ADAM_BITS = 3 * FLOAT_BITS
-"""Bits that training keeps for a weight: a proxy and its two moments."""
 
 
 class NearestClassMean(Learner):
@@ -62,7 +53,47 @@ class NearestClassMean(Learner):
             setattr(self, name, fitting(state[name].numpy(), getattr(self, name)))
 
 
-class StreamingDiscriminant(NearestClassMean):
+class DiagonalDiscriminant(NearestClassMean):
+    """Linear discriminant analysis whose covariance is diagonal: each bit is weighed by its inverse variance within the classes.
+
+    A bit of +-1 has the square 1, so the variances follow from the sums, and nothing else is kept.
+    shrinkage: the share of the identity in the covariance.
+    """
+
+    def __init__(self, problem: Problem, shrinkage: float = 1e-2) -> None:
+        super().__init__(problem)
+        if not 0 < shrinkage <= 1:
+            raise UsageError(f"--knob shrinkage={shrinkage:g}: expected above 0, at most 1")
+        self.shrinkage = shrinkage
+        self.ready: Any = None
+
+    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
+        super().learn(latents, labels)
+        self.ready = None
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.ready = None
+
+    def _variances(self, means):
+        counts = self.counts[:len(means)]
+        return 1 - counts @ means ** 2 / counts.sum()
+
+    def covariance(self, means: np.ndarray) -> np.ndarray:
+        """Within the classes, about `means` (C, latent), float64 (latent, latent)."""
+        return np.diag(self._variances(means))
+
+    def scores(self, latents: np.ndarray) -> np.ndarray:
+        if self.ready is None:
+            means = self.means()
+            covariance = (1 - self.shrinkage) * self.covariance(means) + self.shrinkage * np.eye(means.shape[1])
+            rows = np.linalg.solve(covariance, means.T).T
+            self.ready = rows, (rows * means).sum(1) / 2
+        rows, bias = self.ready
+        return bits.from_bits(latents, np.float64) @ rows.T - bias
+
+
+class StreamingDiscriminant(DiagonalDiscriminant):
     """Streaming linear discriminant analysis with one covariance (Hayes and Kanan 2020); no exemplars.
 
     Here the covariance comes from the sums over a task, which gives the same value as one sample after the
@@ -72,9 +103,8 @@ class StreamingDiscriminant(NearestClassMean):
     kept = ("sums", "counts", "products")
 
     def __init__(self, problem: Problem, shrinkage: float = 1e-2) -> None:
-        super().__init__(problem)
-        self.products, self.shrinkage = np.zeros((problem.latent, problem.latent)), shrinkage
-        self.ready: Any = None
+        super().__init__(problem, shrinkage)
+        self.products = np.zeros((problem.latent, problem.latent))
 
     @property
     def memory_bits(self) -> int:
@@ -86,22 +116,48 @@ class StreamingDiscriminant(NearestClassMean):
         for i in range(0, len(latents), 5000):
             x = bits.from_bits(latents[i:i + 5000], np.float32)
             self.products += x.T @ x
-        self.ready = None
 
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self.ready = None
+    def covariance(self, means: np.ndarray) -> np.ndarray:
+        return (self.products - means.T @ (means * self.counts[:len(means), None])) / self.counts.sum()
 
-    def scores(self, latents: np.ndarray) -> np.ndarray:
-        means = self.means()
-        if self.ready is None:
-            weighted = means * self.counts[:len(means), None]
-            covariance = (self.products - means.T @ weighted) / self.counts.sum()
-            covariance = (1 - self.shrinkage) * covariance + self.shrinkage * np.eye(len(covariance))
-            rows = np.linalg.solve(covariance, means.T).T
-            self.ready = rows, (rows * means).sum(1) / 2
-        rows, bias = self.ready
-        return bits.from_bits(latents, np.float64) @ rows.T - bias
+
+class LowRankDiscriminant(DiagonalDiscriminant):
+    """Linear discriminant analysis whose covariance is the sum of `rank` directions and of a diagonal.
+
+    After each task the directions are those of the largest spread within the classes, by a singular value
+    decomposition of those kept and of the task's samples (incremental PCA, Ross et al. 2008).  The diagonal
+    brings each bit to its own variance.
+    """
+
+    kept = ("sums", "counts", "directions")
+
+    def __init__(self, problem: Problem, shrinkage: float = 1e-2, rank: int = 32) -> None:
+        super().__init__(problem, shrinkage)
+        if not whole(rank, 1) or rank > problem.latent:
+            raise UsageError(f"--knob rank={rank}: expected a whole number from 1 to {problem.latent}, the bits of the latent")
+        self.directions = np.zeros((rank, problem.latent), np.float32)
+
+    @property
+    def memory_bits(self) -> int:
+        return 16 * self.sums.size + FLOAT_BITS * self.directions.size
+
+    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
+        scatter = self.directions.T.astype(np.float64) @ self.directions
+        for c in np.unique(labels):
+            x = bits.from_bits(latents[labels == c], np.float32)
+            mean = x.mean(0, dtype=np.float64)
+            scatter += (x - mean).T.astype(np.float64) @ (x - mean)
+            if before := self.counts[c]:  # a class that comes again: its two means differ
+                apart = mean - self.sums[c] / before
+                scatter += before * len(x) / (before + len(x)) * np.outer(apart, apart)
+        super().learn(latents, labels)
+        values, vectors = np.linalg.eigh(scatter)
+        largest = slice(-1, -len(self.directions) - 1, -1)
+        self.directions = (np.sqrt(values[largest].clip(0))[:, None] * vectors.T[largest]).astype(np.float32)
+
+    def covariance(self, means: np.ndarray) -> np.ndarray:
+        spread = self.directions.T.astype(np.float64) @ self.directions / self.counts.sum()
+        return spread + np.diag((self._variances(means) - spread.diagonal()).clip(0))
 
 
 class Icarl(Learner):
@@ -160,151 +216,3 @@ def herded(samples: np.ndarray, count: int) -> np.ndarray:
         available[order[-1]] = False
         total += x[order[-1]]
     return samples[order]
-
-
-class Trained(Learner):
-    """The binary classifier, which Adam trains through its float proxies, by a straight-through estimator."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.model, self.recipe, self.epochs = problem.network(), problem.recipe, problem.recipe.epochs
-        layers = [self.model.layers[name] for name in start.classifier(self.model.topology)]
-        self.parameters = [p for layer in layers for p in layer.parameters()]
-        self.fan_in, self.device = layers[-1].fan_in, self.parameters[0].device
-        self.generator = torch.Generator().manual_seed(self.recipe.seed)
-        self.seen = 0
-
-    def tensors(self, latents: np.ndarray, labels: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        """Samples on the device.  Their classes are then among those seen."""
-        self.seen = max(self.seen, int(labels.max()) + 1)
-        return torch.from_numpy(latents).to(self.device), torch.from_numpy(np.asarray(labels, np.int64)).to(self.device)
-
-    def train(self, count: int, loss: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
-        """Adam on `count` samples, with a rate that falls to 0 by a cosine.  loss(index, epoch): of those that the generator draws."""
-        optimizer = torch.optim.Adam(self.parameters, self.recipe.lr, fused=True)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs * math.ceil(count / self.recipe.batch))
-        for epoch in range(self.epochs):
-            for index in torch.randperm(count, generator=self.generator).split(self.recipe.batch):
-                value = loss(index, epoch)
-                optimizer.zero_grad(set_to_none=True)
-                value.backward()
-                optimizer.step()
-                schedule.step()
-
-    def _logits(self, latents):
-        return head.logits(self.model, latents.float() * 2 - 1)
-
-    @torch.no_grad()
-    def scores(self, latents: np.ndarray) -> np.ndarray:
-        return self._logits(torch.from_numpy(latents).to(self.device))[:, :self.seen].cpu().numpy()
-
-    def network(self) -> FBNN:
-        return self.model
-
-
-class AdamReplay(Trained):
-    """The new task's samples and those of a buffer, trained together.  Classes seen are weighted by their inverse frequency."""
-
-    needs_buffer = True
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.memory = Memorizer(problem.buffer_bits, BitCode(problem.latent), problem.recipe.seed)
-
-    @property
-    def memory_bits(self) -> int:
-        return adam_bits(self.model.topology) + self.memory.capacity_bits
-
-    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
-        x, y = self.tensors(*map(np.concatenate, zip((latents, labels), self.memory.samples())))
-        weights = losses.inverse_frequency(torch.bincount(y, minlength=self.seen).clamp_min(1))
-        alpha = 1 / math.sqrt(self.recipe.c * self.fan_in * self.seen)
-        self.train(len(y), lambda index, _: losses.cross_entropy(self._logits(x[index])[:, :self.seen] * alpha, y[index], weights))
-        self.memory.update(latents, labels)
-
-
-def adam_bits(topology: Topology) -> int:
-    """Bits of the proxies and moments of the layers after the latent."""
-    shapes = topology.weight_shapes()
-    return ADAM_BITS * sum(math.prod(shapes[name]) for name in start.classifier(topology))
-
-
-class DarkReplay(Trained):
-    """DER++ (Buzzega et al. 2020): a reservoir of exemplars, each with the logits that it had.
-
-    Two terms join the loss of each step: alpha times the squared distance to the stored logits of a batch
-    of exemplars, and beta times the cross-entropy of another batch.  alpha = beta = 0.5, not tuned.
-    An exemplar takes the bits of its latent and LOGIT_BITS for each class.
-    """
-
-    needs_buffer = True
-    alpha = beta = 0.5
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        self.exemplar_bits = problem.latent + LOGIT_BITS * problem.classes
-        check_room(problem.buffer_bits, self.exemplar_bits, problem.classes, "exemplars")
-        self.slots, self.offered = problem.buffer_bits // self.exemplar_bits, 0
-        self.x = torch.zeros((0, problem.latent), dtype=torch.uint8, device=self.device)
-        self.logits = torch.zeros((0, problem.classes), device=self.device)
-        self.y = self.known = torch.zeros(0, dtype=torch.int64, device=self.device)
-
-    @property
-    def memory_bits(self) -> int:
-        return self.slots * self.exemplar_bits
-
-    def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
-        x, y = self.tensors(latents, labels)
-
-        def loss(index, epoch):
-            logits = self._logits(x[index])
-            value = losses.cross_entropy(self._scaled(logits), y[index], None)
-            if len(self.y):
-                value = value + self._past()
-            if not epoch:
-                self._offer(x[index], y[index], logits.detach())
-            return value
-
-        self.train(len(y), loss)
-
-    def _scaled(self, logits):
-        return logits[:, :self.seen] / math.sqrt(self.recipe.c * self.fan_in * self.seen)
-
-    def _past(self):
-        """Return the two terms on exemplars.  Classes that were unknown when an exemplar was stored take no part."""
-        first, second = (torch.randint(len(self.y), (self.recipe.batch,), generator=self.generator) for _ in range(2))
-        scale = 1 / math.sqrt(self.recipe.c * self.fan_in * self.seen)
-        mask = torch.arange(self.logits.shape[1], device=self.device)[None] < self.known[first][:, None]
-        difference = (self._logits(self.x[first]) - self.logits[first]) * scale * mask
-        distance = (difference ** 2).sum() / mask.sum()
-        return self.alpha * distance + self.beta * losses.cross_entropy(self._scaled(self._logits(self.x[second])), self.y[second], None)
-
-    def _offer(self, x, y, logits):
-        """Offer samples to the reservoir: every sample of the stream stays with the same probability."""
-        for i in range(len(y)):
-            place = self.offered
-            if self.offered >= self.slots:
-                place = int(torch.randint(self.offered + 1, (), generator=self.generator))
-            self.offered += 1
-            if place >= self.slots:
-                continue
-            row = x[i:i + 1], y[i:i + 1], logits[i:i + 1], torch.tensor([self.seen], device=self.device)
-            for name, value in zip(("x", "y", "logits", "known"), row):
-                rows = getattr(self, name)
-                if place < len(rows):
-                    rows[place] = value[0]
-                else:
-                    setattr(self, name, torch.cat([rows, value]))
-
-    def state(self) -> dict[str, Any]:
-        return {"model": self.model.state_dict(), "rng": self.generator.get_state(), "seen": self.seen, "offered": self.offered,
-                "x": self.x, "y": self.y, "logits": self.logits, "known": self.known}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.model.load_state_dict(state["model"])
-        self.generator.set_state(state["rng"])
-        self.seen, self.offered = state["seen"], state["offered"]
-        for name in ("x", "y", "logits", "known"):
-            setattr(self, name, fitting(state[name], getattr(self, name), rows=True).to(self.device))
-        if len({len(part) for part in (self.x, self.y, self.logits, self.known)}) > 1:
-            raise ValueError("parts of exemplars that are not equally many")

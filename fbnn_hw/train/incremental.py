@@ -73,7 +73,8 @@ def upgrade(state: dict[str, Any], data: Any) -> dict[str, Any]:
     state = {"data": data, **state}
     config, saved = state.get("config"), state["retraining"]
     if isinstance(config, dict) and isinstance(config.get("recipe"), dict):
-        state["config"] = {"class_order": None, "teacher": None, **config, "recipe": {**asdict(TrainConfig()), **config["recipe"]}}
+        recipe = {**asdict(TrainConfig()), **config["recipe"]}
+        state["config"] = {"class_order": None, "teacher": None, "knobs": {}, **config, "recipe": recipe}
     if saved:
         state["retraining"] = {"step": 0, **saved, "best_score": saved["best_score"] if "best_score" in saved else -saved["best_loss"]}
     return state
@@ -130,12 +131,12 @@ class Incremental:
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
         self.learner = None
         if learner.is_learner(config.strategy):
-            self.learner = learner.get(config.strategy)(learner.Problem(
+            self.learner = learner.make(config.strategy, learner.Problem(
                 len(self.classes), tuple(self.tasks), self.kind.code.bits, round(config.buffer_mb * MEGABIT), self.recipe, config.balanced,
-                self._fresh, config.loss))
+                self._fresh, config.loss), config.knobs)
             if not whole(self.learner.epochs):
                 raise UsageError(f"--strategy {config.strategy}: epochs is {show(self.learner.epochs)}, expected a whole number from 0")
-        self.task, self.retraining = 0, None
+        self.task, self.retraining, self.alone = 0, None, None
         self.records: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
 
@@ -365,7 +366,10 @@ class Incremental:
                 samples, labels, _ = self._exemplars()
                 inside = self.confusion(samples, labels, t)
                 train["buffer"] = metrics.score(inside, sorted({c for task in self.tasks[:t] for c in task}))
-        return {"test": metrics.evaluate(matrix, self.tasks, t, self.pretrained), "train": train, "confusion": matrix.tolist()}
+        of = np.isin(self.train_labels, range(self.seen(t))) & self.held_back
+        held = self.confusion(self.train_samples[torch.from_numpy(of)], self.train_labels[of], t)
+        return {"test": metrics.evaluate(matrix, self.tasks, t, self.pretrained), "train": train, "confusion": matrix.tolist(),
+                "validation": metrics.score(held, range(len(held)))["a"]}
 
     def _record(self, t, epochs, seconds, best_epoch):
         """Record a task that is over, and store its samples: the scores of the buffer are of those that the task was trained with."""
@@ -382,7 +386,7 @@ class Incremental:
         final = {f"{letter}_{name}{ending}": score[letter] for part, ending in (("test", ""), ("train", "_train"))
                  for name, score in self.records[-1][part].items() for letter in "ad"} if complete else {}
         return {"finished": complete, "final": final, "epochs": sum(r["epochs"] for r in self.records),
-                "sequence": metrics.sequence([r["confusion"] for r in self.records], self.tasks),
+                "sequence": metrics.sequence([r["confusion"] for r in self.records], self.tasks, self.alone),
                 "seconds": round(sum(r["seconds"] for r in self.records), 2), "classes": list(self.classes), "tasks": self.records,
                 "ledger": self.memory.ledger(len(self.classes)) if self.memory is not None else None,
                 "memory_bits": self._memory_bits(), "history": self.history}

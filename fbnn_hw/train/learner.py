@@ -11,10 +11,13 @@ from ..base import plugins
 from ..base.errors import UsageError
 from .config import TrainConfig
 
-BUILT_IN = {
-    "ncm": "fbnn_hw.train.comparators:NearestClassMean", "slda": "fbnn_hw.train.comparators:StreamingDiscriminant",
-    "icarl": "fbnn_hw.train.comparators:Icarl", "der++": "fbnn_hw.train.comparators:DarkReplay",
-}
+BUILT_IN = {name: f"fbnn_hw.train.{place}" for name, place in {
+    "ncm": "comparators:NearestClassMean", "slda": "comparators:StreamingDiscriminant",
+    "slda-diagonal": "comparators:DiagonalDiscriminant", "slda-low-rank": "comparators:LowRankDiscriminant",
+    "icarl": "comparators:Icarl", "der++": "gradients:DarkReplay", "er-ace": "gradients:AsymmetricReplay",
+    "gdumb": "gradients:GreedyDumb", "ewc": "gradients:ElasticWeights", "lwf": "gradients:WithoutForgetting",
+    "gbm": "gradients:GenerativeMemory",
+}.items()}
 """Names of the field, and the learners behind them."""
 
 
@@ -108,6 +111,17 @@ def is_learner(strategy: str) -> bool:
 def has_network(strategy: str) -> bool:
     """Whether the learner of a value of --strategy has a network that --save can write."""
     return get(strategy).network is not Learner.network
+
+
+def knobs(strategy: str) -> dict[str, float]:
+    """{name: default} of the numbers of a strategy's own that --knob sets: arguments of its __init__ with a default."""
+    parameters = inspect.signature(get(strategy)).parameters.values()
+    return {p.name: p.default for p in parameters if type(p.default) in (int, float)}
+
+
+def make(strategy: str, problem: Problem, given: dict[str, float]) -> Learner:
+    """The learner of a value of --strategy.  given: knobs; a strategy refuses what it cannot take."""
+    return get(strategy)(problem, **given)
 
 
 def get(strategy: str) -> type[Learner]:

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import InputError
+
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
     """The confusion matrix, int64 (classes, classes): rows are true classes, columns predicted ones.
@@ -56,10 +58,11 @@ def evaluate(matrix: np.ndarray, tasks: Sequence[Sequence[int]], t: int,
     return {name: score(matrix, classes) for name, classes in subsets(tasks, t, pretrained).items()}
 
 
-def sequence(matrices: Iterable, tasks: Sequence[Sequence[int]]) -> dict[str, Any]:
+def sequence(matrices: Iterable, tasks: Sequence[Sequence[int]], alone: Sequence[float | None] | None = None) -> dict[str, Any]:
     """The usual measures of a whole sequence of tasks, a dict.
 
     matrices: the confusion matrix after each task, over the classes seen by then.
+    alone: for each task the accuracy of a network that learned nothing but this task, from the same start; None where it is not known.
 
     task_matrix: row t, column j <= t is the accuracy on task j after task t.
     average_incremental: the mean over the tasks of the accuracy on all classes seen (iCaRL).
@@ -67,6 +70,8 @@ def sequence(matrices: Iterable, tasks: Sequence[Sequence[int]]) -> dict[str, An
     accuracy after the last task; the mean (Chaudhry et al. 2018).
     backward_transfer: for each task but the last, its accuracy after the last task, minus its
     accuracy right after it was learned; the mean (Lopez-Paz and Ranzato 2017).
+    forward_transfer: for each task but the first, its accuracy right after it was learned, minus that of `alone`; the mean
+    (Wang et al., arXiv 2302.00487).  Before it is learned a class has no output here, so the older measure would be -chance.
 
     A value is None where a task has no test samples, or where there is one task.
     """
@@ -75,8 +80,25 @@ def sequence(matrices: Iterable, tasks: Sequence[Sequence[int]]) -> dict[str, An
     last, judged = len(rows) - 1, [j for j in range(len(rows) - 1) if rows[-1][j] is not None]
     forgotten = [max(rows[t][j] for t in range(j, last)) - rows[last][j] for j in judged]
     transferred = [rows[last][j] - rows[j][j] for j in judged]
+    ahead = [rows[t][t] - alone[t] for t in range(1, len(rows)) if None not in (rows[t][t], alone[t])] if alone else []
     return {"task_matrix": rows, "average_incremental": mean_and_deviation(seen)[0], "forgetting": mean_and_deviation(forgotten)[0],
-            "backward_transfer": mean_and_deviation(transferred)[0]}
+            "backward_transfer": mean_and_deviation(transferred)[0], "forward_transfer": mean_and_deviation(ahead)[0]}
+
+
+def learned_alone(result: Any, classes: Sequence[str], path: str) -> list[float | None]:
+    """Each task's accuracy right after it was learned, from the result of a run of --strategy naive-reset on the same tasks.
+
+    classes: of all tasks, in their order.  Raises InputError where the result is of another run; path: what an error calls it.
+    """
+    try:
+        strategy, names, rows = result["config"]["strategy"], result["classes"], result["sequence"]["task_matrix"]
+        alone = [row[-1] for row in rows]
+    except (TypeError, KeyError, IndexError, AttributeError):
+        raise InputError(f"{path}: is no result of fbnn-hw cil, expected one of --strategy naive-reset") from None
+    if strategy != "naive-reset" or list(names) != list(classes) or not are_scores(alone) or not result.get("finished"):
+        raise InputError(f"{path}: is of --strategy {strategy} with {len(names)} classes, expected a finished run of --strategy "
+                         f"naive-reset with the same {len(classes)} classes in the same order")
+    return alone
 
 
 def are_scores(values: Iterable) -> bool:

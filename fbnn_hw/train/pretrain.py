@@ -134,7 +134,7 @@ def device(name: str) -> torch.device:
 
 
 def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, encoder: str = "tycc", init: start.Start | Path | None = None,
-         activations: str = "binary", latent: int | None = None) -> Any:
+         activations: str = "binary", **shape: Any) -> Any:
     """The model to pre-train: a named FBNN, or a floating-point baseline.
 
     name: a model of `fbnn-hw train --model`, or a baseline.  size: pixels a side of an image.
@@ -142,15 +142,16 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
     init: the weights to begin with: a `Start`, or the checkpoint of an earlier stage with batch norm, whose
     state lies beside it.  With `config.norm` "bn" that batch norm is kept; with "scales", scales take its place.
     activations: "binary", or "float" for the first of the paper's three stages (`nn.network.FBNN.binary`).
-    latent: bits of the latent; by default those of the model.
+    shape: `latent`, `pooling` and `depth` as of `ir.models.build`; by default those of the model.
     Raises UsageError where the options do not fit the model, InputError where the state beside `init` is
     missing or of another network.
     """
     torch.manual_seed(config.seed)
     norm = config.norm
     if name in (*FLOATING, AIRBENCH):
-        if norm != "scales" or encoder != "tycc" or latent or init:
-            raise UsageError(f"--model {name}: has its own batch norm and input, expected no --norm, --encoder, --latent and --init")
+        if norm != "scales" or encoder != "tycc" or shape or init:
+            raise UsageError(f"--model {name}: has its own batch norm, input and classifier, expected no --norm, --encoder, --latent, "
+                             "--pooling, --depth and --init")
         if config.centre or config.ties != "up":
             raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
         if name == AIRBENCH:
@@ -158,7 +159,7 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
-    topology = build(name, classes, size=size, encoder=encoder, **({"latent": latent} if latent else {}))
+    topology = build(name, classes, size=size, encoder=encoder, **shape)
     options: dict[str, Any] = dict(K=config.K, c=config.c, limit=config.limit, norm=norm)
     if activations == "float" and (norm != "bn" or init):
         raise UsageError("--activations float: is the first stage of three, expected --norm bn and no --init")

@@ -1,5 +1,6 @@
 """`pretrain`, then `cil`, on the synthetic scenario; wrong flags; missing data."""
 
+import csv
 import hashlib
 import json
 import os
@@ -69,12 +70,56 @@ def test_a_run_from_random_weights(answer, tmp_path):
     assert result["ledger"] is None and result["init"]["source"] == "random weights"
 
 
+def test_a_table_a_picture_and_the_forward_transfer(answer, refused, extractor, tmp_path):
+    pytest.importorskip("matplotlib")
+    flags = ("cil", "--scenario", "tiny-2+2x2", "--init", extractor, "--epochs", "2", "--lr", "1e-3", "--threads", "1")
+    alone = answer(*flags, "--strategy", "naive-reset", "--out", tmp_path / "alone.json")
+    assert alone["sequence"]["forward_transfer"] is None
+    result = answer(*flags, "--strategy", "ncm", "--out", tmp_path / "a.json", "--csv", tmp_path / "a.csv", "--plot", tmp_path / "a.png",
+                    "--alone", tmp_path / "alone.json")
+    rows, reference = result["sequence"]["task_matrix"], alone["sequence"]["task_matrix"]
+    assert result["sequence"]["forward_transfer"] == pytest.approx(rows[1][1] - reference[1][1])
+    lines = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert [int(line["task"]) for line in lines] == [1, 2]
+    for line, task in zip(lines, result["tasks"]):
+        assert float(line["a_seen"]) == task["test"]["seen"]["a"] and float(line["d_new_train"]) == task["train"]["new"]["d"]
+        assert float(line["a_validation"]) == task["validation"] and line["a_PT"] == ""
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG" and "<svg" in (tmp_path / "a.svg").read_text()
+    code, line = refused(*flags, "--strategy", "ncm", "--out", tmp_path / "b.json", "--alone", tmp_path / "a.json")
+    assert code == 3 and line.endswith("a.json: is of --strategy ncm with 4 classes, expected a finished run of --strategy naive-reset "
+                                       "with the same 4 classes in the same order")
+    assert not (tmp_path / "b.json").exists()
+
+
+def test_the_classifier_of_an_ablation(answer, tmp_path):
+    flags = ("--scenario", "tiny-2+2x2", "--epochs", "1", "--threads", "1")
+    answer("pretrain", "--model", "0.5mb", *flags, "--depth", "2", "--pooling", "gap", "--latent", "64", "--decorrelate", "0.03",
+           "--out", tmp_path / "fe.pt")
+    values = json.loads((tmp_path / "fe.result.json").read_text())["training"]
+    assert (values["depth"], values["pooling"], values["latent"], values["objective"]["decorrelate"]) == (2, "gap", 64, 0.03)
+    for setting in ("fpt", "rpt"):
+        result = answer("cil", *flags, "--init", tmp_path / "fe.pt", "--buffer-mb", "0.01", "--setting", setting,
+                        "--out", tmp_path / f"{setting}.json")
+        assert result["ledger"]["bits_per_sample"] == 64
+
+
+def test_knobs(answer, refused, extractor, tmp_path):
+    flags = ("cil", "--scenario", "tiny-2+2x2", "--init", extractor, "--strategy", "slda-low-rank", "--threads", "1")
+    result = answer(*flags, "--knob", "rank=3", "--knob", "shrinkage=0.2", "--out", tmp_path / "a.json")
+    assert result["config"]["knobs"] == {"rank": 3, "shrinkage": 0.2}
+    assert refused(*flags, "--knob", "rank=3", "--knob", "rank=4") == (2, "fbnn-hw cil: --knob: found rank twice, expected each value once")
+    code, line = refused(*flags, "--knob", "rank")
+    assert code == 2 and "--knob" in line and "rank" in line
+
+
 @pytest.mark.parametrize("flags, line", [
     ([], "--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights"),
     (["--strategy", "naive", "--init", "x.pt"], "--buffer-mb 0.05: --strategy naive has no buffer, expected --strategy replay"),
     (["--seed", "4294967296", "--init", "x.pt"],
      "--seed: found '4294967296', expected a whole number from 0, below 2^32; see fbnn-hw cil --help"),
     (["--out", "a.txt", "--init", "x.pt"], "--out a.txt: expected a file name that ends in .json"),
+    (["--csv", "a.txt", "--init", "x.pt"], "--csv a.txt: expected a file name that ends in .csv"),
+    (["--plot", "a.svg", "--init", "x.pt"], "--plot a.svg: expected a file name that ends in .png"),
     (["--save", "a.txt", "--init", "x.pt"], "--save a.txt: expected a file name that ends in .pt"),
     (["--images", "1000", "--model", "0.5mb"], "--images 1000: class pattern0 has 40, expected at most that many"),
     (["--model", "0.5mb"], "--replay latent: a random feature extractor is of no use, expected --init with a pre-trained checkpoint"),

@@ -72,7 +72,7 @@ def test_unknown_model():
     (10, {"size": "32"}, "size: found '32', expected a whole number from 1"),
     (10, {"width": float("nan")}, "width: found nan, expected a number above 0"),
     (10, {"encoder": "TYCC"}, "encoder: found 'TYCC', expected one of tycc, trgb, grey"),
-    (10, {"pooling": ["lgap"]}, r"pooling: found \['lgap'\], expected one of lgap, depthwise, flatten")])
+    (10, {"pooling": ["lgap"]}, r"pooling: found \['lgap'\], expected one of lgap, gap, depthwise, flatten")])
 def test_classes_and_options_that_will_not_do(classes, options, line):
     with pytest.raises(UsageError, match=f"^{line}"):
         models.build("tiny" if "pooling" in options else "3mb", classes, **options)
@@ -86,3 +86,26 @@ def test_images_that_are_too_small():
     with pytest.raises(UsageError) as error:
         models.build("fast", size=12)
     assert str(error.value) == "--model fast for images of 12 x 12 pixels: layer pool3: input size is 1x1, expected at least 2x2"
+
+
+@pytest.mark.parametrize("depth, read", [(0, 2 * 1024), (1, 2 * 1152), (3, 2 * 1408)])
+def test_the_depth_of_the_classifier(depth, read):
+    topology = models.build("0.5mb", 10, depth=depth)
+    shapes = topology.weight_shapes()
+    assert [name for name in shapes if name.startswith("hidden")] == ["hidden", "hidden2", "hidden3"][:depth]
+    assert math.prod(shapes["logits"]) == 10 * read
+    assert (depth != 1) == (topology != models.build("0.5mb", 10))
+
+
+def test_global_average_pooling_alone():
+    topology = models.build("0.5mb", 10, pooling="gap")
+    assert topology.shapes["gap"] == (128, 1, 1) and "depthwise" not in topology.shapes
+    assert math.prod(topology.weight_shapes()["latent"]) == 1024 * 128
+
+
+@pytest.mark.parametrize("name, options, line", [
+    ("res3mb", dict(pooling="gap"), "--model res3mb: has no pooling to choose, expected none"),
+    ("0.5mb", dict(depth=-1), "depth: found -1, expected a whole number from 0")])
+def test_what_a_model_does_not_have(name, options, line):
+    with pytest.raises(UsageError, match=f"^{line}$"):
+        models.build(name, **options)

@@ -132,7 +132,7 @@ def test_batch_norm_then_scales(tmp_path):
     assert np.array_equal((scaled.layers["conv1"].proxy >= 0).detach().numpy()[..., 0, 0], folded.weights["conv1"][..., 0, 0])
     with pytest.raises(InputError, match=r"none.state: not the state of a stage with batch norm of 0.5mb with 3 classes \(FileNotFoundE"):
         pretrain.make("0.5mb", TRAIN.classes, 16, CONFIG, init=tmp_path / "none.pt")
-    with pytest.raises(UsageError, match="^--model fpnn_b: has its own batch norm and input, expected no --norm, --encoder, --lat"):
+    with pytest.raises(UsageError, match="^--model fpnn_b: has its own batch norm, input and classifier, expected no --norm, --enc"):
         pretrain.make("fpnn_b", TRAIN.classes, 16, NORMED)
 
 
