@@ -41,6 +41,10 @@ class Scenario:
     def classes(self) -> int:
         return self.base + self.tasks * self.per_task
 
+    def arriving(self, setting: str) -> int:
+        """Classes of all tasks, with setting "rpt" those of the pre-training too."""
+        return self.classes - self.base * (setting == "fpt")
+
     @property
     def settings(self) -> tuple[str, ...]:
         return SETTINGS if self.base else ("fpt",)
