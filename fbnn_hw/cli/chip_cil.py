@@ -7,7 +7,7 @@ from ..base import extras
 from ..base.errors import InputError, UsageError, plural
 from ..reference.learning import PICKS, RULES, Head, LearnConfig
 from ..reference.learning.config import ADDING, ADDING_DEFAULTS
-from ..train.scenarios import SCENARIOS
+from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
 from ._common import Args, Output, Parser
 
@@ -36,6 +36,8 @@ def arguments(parser: Parser) -> None:
     _common.add_scenario(parser, required=True)
     _common.add_model(parser)
     _common.add_data_dir(parser)
+    parser.add_argument("--setting", choices=SETTINGS, help="rpt: the pre-training's classes are the first task; fpt: they do not come "
+                        "(default: rpt where the scenario has them)")
     parser.add_argument("--head", choices=HEADS, default="dense",
                         help="one dense layer; one on the latent duplicated; or the checkpoint's, with its hidden layer (default: dense)")
     learner = parser.add_argument_group("learner")
@@ -71,7 +73,10 @@ def run(args: Args, out: Output) -> None:
         _common.named("--out", args.out, ".json")
     names = {field.name for field in fields(LearnConfig)}
     given = {n: v for n, v in vars(args).items() if n in names and v is not None}
-    config = LearnConfig(scenario.classes, **ADDING_DEFAULTS.get(args.rule, DEFAULTS) | given)
+    setting = args.setting or scenario.settings[0]
+    if setting not in scenario.settings:
+        raise UsageError(f"--setting {setting}: {scenario.name} has no classes of its own in the pre-training, expected fpt")
+    config = LearnConfig(scenario.arriving(setting), **ADDING_DEFAULTS.get(args.rule, DEFAULTS) | given)
     config.verify()
     path, network = _common.checkpoint(args.model)
     if args.out:
@@ -85,16 +90,18 @@ def run(args: Args, out: Output) -> None:
     from ..train.chip_study import Study, StudyOptions, summarise
 
     study = Study(scenario, path, config, head, StudyOptions(
-        args.data_dir, args.samples, args.head, args.validate, args.rehearse, args.epochs, args.lr, out.progress, out.detail))
+        args.data_dir, args.samples, args.head, args.validate, args.rehearse, args.epochs, args.lr, out.progress, out.detail,
+        setting))
     runs = [study.run(seed, against) for seed in range(args.seeds)]
     summary = summarise(runs)
-    result = {"command": _common.command_line(args), "scenario": args.scenario, "model": path, "trained_on": study.trained_on,
-              "head": vars(head), "config": config.to_dict(), "ledger": config.ledger(head), "adam": {"epochs": args.epochs, "lr": args.lr},
+    result = {"command": _common.command_line(args), "scenario": args.scenario, "setting": setting, "model": path,
+              "trained_on": study.trained_on, "head": vars(head), "config": config.to_dict(), "ledger": config.ledger(head),
+              "adam": {"epochs": args.epochs, "lr": args.lr},
               "samples_per_class": args.samples, "validate": args.validate, "rehearse": args.rehearse, "summary": summary, "runs": runs}
     rows = [(name, of(s["a_final"]), of(s["d_final"], 1, 3), f"{s['memory_bits'] / 1e6:.3f}") for name, s in summary.items()]
     out.text(*_common.table(rows, ("learner", "a_final %", "d_final", "memory Mb")),
              "", f"{args.seeds} {plural(args.seeds, 'seed')}, {config.slots} {plural(config.slots, 'exemplar')}, "
-             f"{scenario.classes} classes; the extractor was trained on "
+             f"{config.max_classes} classes; the extractor was trained on "
              + (f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}" if study.trained_on else "none of them"))
     if args.out:
         from .train import write_result

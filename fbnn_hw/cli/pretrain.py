@@ -77,6 +77,9 @@ def _scenario(args):
 
 def refuse(args: Args, scenario: Scenario) -> None:
     """Raises UsageError at a flag that means nothing for this scenario, model or loss."""
+    if scenario.pretrain_data is None and not args.all_classes:
+        raise UsageError(f"--scenario {scenario.name}: has no pre-training; expected fbnn-hw cil with --model and --replay native, or "
+                         "--all-classes")
     if args.unlabeled and not scenario.unlabeled:
         raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
     of_latents = args.beta or args.gamma or args.decorrelate

@@ -54,7 +54,8 @@ class StudyOptions:
     data_dir: folder of the data set.  samples: training samples of each class, None for all.  head:
     "dense", "dense2" or "skip".  validate: test on the last fifth of the training images of each class,
     which no learner then sees.  rehearse: replays after each task.  epochs, lr: of Adam, for each task.
-    progress: wraps iterables as tqdm does.  detail: called with a line on each task.
+    progress: wraps iterables as tqdm does.  detail: called with a line on each task.  setting: None for the
+    scenario's first.
     """
 
     data_dir: str | None = None
@@ -66,6 +67,7 @@ class StudyOptions:
     lr: float = 1e-3
     progress: Callable = silent
     detail: Callable = print
+    setting: str | None = None
 
 
 class Study:
@@ -77,6 +79,7 @@ class Study:
 
     def __init__(self, scenario: Scenario, path: str | Path, config: LearnConfig, head: Head, options: StudyOptions) -> None:
         self.options, self.scenario, self.config, self.head = options, scenario, config, head
+        self.setting = options.setting or scenario.settings[0]
         origin = start.read(path)
         origin.verify_classifier()
         takes, has = origin.topology.image_size, datasets.DATASETS[scenario.data].size
@@ -103,18 +106,18 @@ class Study:
             self.samples = {"train": (np.delete(vectors, last, 0), np.delete(labels, last)), "test": (vectors[last], labels[last])}
         self.classes = images.classes
         self.trained_on = [name for name in origin.topology.classes if name in self.classes]
-        topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.classes)))
+        topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.arriving(self.setting))))
         self.topology = topology if options.head == "skip" else dense_head(topology, head.copies)
         self.hidden = origin.proxies["hidden"] if head.hidden else None
 
     def streams(self, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Set `order`, `tasks` and `test`; return the tasks in their order, [(latents, labels)].  Labels count in that order."""
-        self.order = order = self.scenario.class_order(seed)
-        sizes = [len(task) for task in self.scenario.split(seed, self.scenario.settings[0])]
+        tasks = self.scenario.split(seed, self.setting)
+        self.order, sizes = tuple(c for task in tasks for c in task), [len(task) for task in tasks]
         ends = np.cumsum(sizes)
         self.tasks = [tuple(range(end - size, end)) for end, size in zip(ends.tolist(), sizes)]
         number = np.full(len(self.classes), -1)
-        number[list(order)] = np.arange(len(order))
+        number[list(self.order)] = np.arange(len(self.order))
         rng = np.random.default_rng(seed)
         latents, labels = self.samples["train"]
         labels = number[labels]
@@ -161,7 +164,7 @@ class Study:
         recipe = TrainConfig(epochs=self.options.epochs, lr=self.options.lr, seed=seed, c=1.0)
         kind = {"nearest-mean": comparators.NearestClassMean, "streaming-lda": comparators.StreamingDiscriminant}.get(
             name, gradients.AdamReplay)
-        return kind(Problem(self.scenario.classes, tuple(self.tasks), self.head.latent, slots * self.head.latent, recipe, True,
+        return kind(Problem(len(self.order), tuple(self.tasks), self.head.latent, slots * self.head.latent, recipe, True,
                             partial(self._network, seed)))
 
     @torch.no_grad()

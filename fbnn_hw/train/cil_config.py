@@ -111,8 +111,10 @@ class CilConfig:
                 raise UsageError(f"{flag(name)}{'' if isinstance(value, bool) else f' {value}'}: {reason}")
 
     def _verify_learner(self, built_in):
-        if self.replay != "latent":
-            raise UsageError(f"--replay {self.replay}: --strategy {self.strategy} learns latents, expected --replay latent")
+        replays = learner.get(self.strategy).replays
+        if self.replay not in replays:
+            what = "latents" if self.replay == "native" else "images"
+            raise UsageError(f"--replay {self.replay}: --strategy {self.strategy} learns {what}, expected --replay {' or '.join(replays)}")
         if built_in and (self.balanced or self.loss != type(self).loss):
             option = "--balanced" if self.balanced else f"--loss {self.loss}"
             raise UsageError(f"{option}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")

@@ -133,7 +133,7 @@ class Incremental:
         if learner.is_learner(config.strategy):
             self.learner = learner.make(config.strategy, learner.Problem(
                 len(self.classes), tuple(self.tasks), self.kind.code.bits, round(config.buffer_mb * MEGABIT), self.recipe, config.balanced,
-                self._fresh, config.loss), config.knobs)
+                self._fresh, config.loss, self.kind), config.knobs)
             if not whole(self.learner.epochs):
                 raise UsageError(f"--strategy {config.strategy}: epochs is {show(self.learner.epochs)}, expected a whole number from 0")
         self.task, self.retraining, self.alone = 0, None, None

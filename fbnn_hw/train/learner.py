@@ -44,6 +44,9 @@ class Problem:
         train, from the same start.
     loss : str
         Name of the loss, as --loss says.
+    kind : samples.Latents or samples.Native
+        What samples are: kind.logits(network, samples) gives integer logits with a gradient, of a
+        tensor of samples, and kind.augment(samples, recipe, generator, None) other views of images.
     """
 
     classes: int
@@ -54,16 +57,20 @@ class Problem:
     balanced: bool
     network: Callable
     loss: str = "cce"
+    kind: Any = None
 
 
 class Learner:
     """Learns latents, uint8 bits (N, latent), task after task.
 
     A strategy of your own derives from it and overrides `learn`, `scores` and `memory_bits`.
+    `replays` says which values of --replay it takes.  With "native" its samples are the thermometer levels
+    of images, uint8 (N, planes, S, S), and all weights of `problem.network()` train.
     `needs_buffer` says whether --buffer-mb must be given, `epochs` how often `learn` goes through the
     samples of a task, 0 where it is no training in epochs; the results repeat that number.
     """
 
+    replays: tuple[str, ...] = ("latent",)
     needs_buffer = False
     epochs = 0
 

@@ -22,7 +22,7 @@ class Scenario:
 
     data, pretrain_data: names of data sets, that of the tasks and that of the pre-training.
     base: classes of `data` that the pre-training takes, the first ones of the order.  0: the pre-training takes
-    all classes of another data set.
+    all classes of another data set; where `pretrain_data` is None there is no pre-training.
     tasks, per_task: tasks, and classes of each.
     order: "listed", or "random", drawn by the seed.
     unlabeled: whether the pre-training has unlabeled images, too.
@@ -30,7 +30,7 @@ class Scenario:
 
     name: str
     data: str
-    pretrain_data: str
+    pretrain_data: str | None
     base: int
     tasks: int
     per_task: int
@@ -40,6 +40,10 @@ class Scenario:
     @property
     def classes(self) -> int:
         return self.base + self.tasks * self.per_task
+
+    def arriving(self, setting: str) -> int:
+        """Classes of all tasks, with setting "rpt" those of the pre-training too."""
+        return self.classes - self.base * (setting == "fpt")
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -55,7 +59,7 @@ class Scenario:
         from ..data.datasets import DATASETS  # here: the scenarios of the package are not verified at start-up
 
         for name in ("data", "pretrain_data"):
-            if getattr(self, name) not in DATASETS:
+            if getattr(self, name) not in DATASETS and not (name == "pretrain_data" and self.pretrain_data is None and not self.base):
                 raise UsageError(f"--scenario {self.name}: {name} is {show(getattr(self, name))}, expected one of {', '.join(DATASETS)}")
 
     def verify_classes(self, names: Sequence[str]) -> None:
@@ -89,6 +93,7 @@ class Scenario:
 
 SCENARIOS = {s.name: s for s in (
     Scenario("cifar100-50+5x10", "cifar100", "cifar100", 50, 5, 10),
+    Scenario("cifar100-10x10", "cifar100", None, 0, 10, 10),
     Scenario("core50-10x5", "core50", "stl10", 0, 10, 5, order="random", unlabeled=True),
     Scenario("cifar10-4+3x2", "cifar10", "cifar10", 4, 3, 2),
     Scenario("omniglot-25x10", "omniglot", "omniglot-background", 0, 25, 10),

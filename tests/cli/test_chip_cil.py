@@ -32,6 +32,14 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
+def test_the_classes_of_the_pre_training_may_stay_away(extractor, answer, refused):
+    result = answer(*TINY, "--model", extractor, "--epochs", 1, "--setting", "fpt")
+    assert result["setting"] == "fpt" and result["config"]["max_classes"] == 4
+    run, = result["runs"]
+    assert len(run["classes"]) == 4 and not set(run["classes"]) & set(result["trained_on"])
+    assert [len(learner["tasks"]) for learner in run["learners"].values()] == [2] * 5
+
+
 @pytest.mark.parametrize("flags", [(), ("--head", "skip", "--hidden-counter-bits", 4)])
 def test_whole_sequence(flags, extractor, answer, tmp_path):
     out = tmp_path / "chip.json"

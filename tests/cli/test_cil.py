@@ -103,6 +103,16 @@ def test_the_classifier_of_an_ablation(answer, tmp_path):
         assert result["ledger"]["bits_per_sample"] == 64
 
 
+def test_a_scenario_without_pre_training(answer, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fbnn_bare.py").write_text("from fbnn_hw.train import scenarios\nBARE = scenarios.Scenario('bare', 'tiny', None, 0, 3, 2)\n")
+    flags = ("--scenario", "fbnn_bare:BARE", "--model", "0.5mb", "--epochs", "1", "--threads", "1")
+    assert refused("pretrain", *flags) == (2, "fbnn-hw pretrain: --scenario fbnn_bare:BARE: has no pre-training; expected fbnn-hw cil with "
+                                              "--model and --replay native, or --all-classes")
+    result = answer("cil", *flags, "--replay", "native", "--buffer-mb", "0.1", "--out", "a.json")
+    assert len(result["tasks"]) == 3 and len(result["classes"]) == 6
+
+
 def test_knobs(answer, refused, extractor, tmp_path):
     flags = ("cil", "--scenario", "tiny-2+2x2", "--init", extractor, "--strategy", "slda-low-rank", "--threads", "1")
     result = answer(*flags, "--knob", "rank=3", "--knob", "shrinkage=0.2", "--out", tmp_path / "a.json")

@@ -317,8 +317,8 @@ def test_floating_networks_and_batch_norm_have_no_such_options():
     for name, norm, change, message in (
             ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre and --ties"),
             ("fpnn_b", "bn", dict(),
-             "--model fpnn_b: has its own batch norm, input and classifier, expected no --norm, --encoder, --latent, --pooling, --depth and "
-             "--init"),
+             "--model fpnn_b: has its own batch norm, input and classifier, expected no --norm, --encoder, --latent, --pooling, --depth "
+             "and --init"),
             ("fpnn_b", "scales", dict(mirror="alternating", ema=0.9), None)):
         if message is None:
             pretrain.make(name, TRAIN.classes, 16, replace(CONFIG, **change))

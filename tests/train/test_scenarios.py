@@ -29,13 +29,14 @@ def test_each_class_comes_once_and_exists(scenario):
     tasks = scenario.split(1, "fpt")
     arriving = [c for t in tasks for c in t]
     assert len(set(arriving)) == len(arriving) == scenario.tasks * scenario.per_task
-    assert scenario.classes == DATASETS[scenario.data].classes and scenario.pretrain_data in DATASETS
+    assert scenario.classes == DATASETS[scenario.data].classes and scenario.pretrain_data in (*DATASETS, None)
 
 
 @pytest.mark.parametrize("field, value, expected", [
     ("base", "2", "base is '2', expected a whole number from 0"), ("base", -1, "base is -1, expected a whole number from 0"),
     ("tasks", 2.0, "tasks is 2.0, expected a whole number from 1"), ("tasks", 0, "tasks is 0, expected a whole number from 1"),
-    ("order", "foo", "order is 'foo', expected listed or random"), ("data", "none", "data is 'none', expected one of ")])
+    ("order", "foo", "order is 'foo', expected listed or random"), ("data", "none", "data is 'none', expected one of "),
+    ("pretrain_data", None, "pretrain_data is None, expected one of ")])
 def test_a_field_that_no_scenario_has(field, value, expected, monkeypatch):
     one = replace(scenarios.get("tiny-2+2x2"), **{field: value})
     monkeypatch.setattr(scenarios.plugins, "load", lambda *args, **options: one)

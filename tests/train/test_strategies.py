@@ -352,8 +352,8 @@ def test_what_a_strategy_prints_is_no_result(origin, mine, capsys, tmp_path):  #
 def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F811
     page = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text()
     blocks = re.findall("```python\n(.*?)```", page, re.S)
-    for name, code in zip(("fbnn_mine_medoid", "fbnn_mine_replay", "fbnn_mine_order", "fbnn_mine_pictures"), blocks, strict=True):
-        (tmp_path / f"{name}.py").write_text(code)
+    for name, code in zip(("medoid", "replay", "tuning", "order", "pictures"), blocks, strict=True):
+        (tmp_path / f"fbnn_mine_{name}.py").write_text(code)
     assert (tmp_path / "fbnn_mine_medoid.py").read_text().count("\n") <= 30
     config = replace(BASE, strategy="fbnn_mine_medoid:Medoid", setting="rpt")
     result = Incremental(config, TRAIN, TEST, origin).run()
@@ -362,6 +362,12 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
     assert scenario.split(0, "fpt") == [(c,) for c in range(4, 10)]
     result = make(origin, strategy="fbnn_mine_replay:MyReplay", buffer_mb=0.01, setting="rpt").run()
     assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == 10_000
+    recipe = replace(BASE.recipe, epochs=12, lr=5e-3)
+    config = replace(BASE, strategy="fbnn_mine_tuning:FineTuning", buffer_mb=0, replay="native", knobs={"slower": 2.0}, recipe=recipe)
+    run = Incremental(config, TRAIN, TEST, origin)
+    result = run.run()
+    assert result["final"]["a_new"] > 0.6 and run.learner.slower == 2 and run.learner.seen == 4
+    assert not torch.equal(run.learner.problem.network().layers["conv1"].proxy, run.learner.network().layers["conv1"].proxy)
     for split in ("train", "test"):
         for name in "abcdefghij":
             path = tmp_path / "pictures" / split / name / "1.png"
@@ -370,6 +376,17 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
     monkeypatch.setattr(datasets, "DATASETS", {**datasets.DATASETS})
     scenario = scenarios.get("fbnn_mine_pictures:PICTURES")
     assert len(datasets.load(scenario.data, None, "train").labels) == 10
+
+
+def test_a_strategy_is_asked_for_what_it_learns(origin, mine, tmp_path):  # noqa: F811
+    (tmp_path / "fbnn_native.py").write_text('from fbnn_mine import Last\n\n\nclass Images(Last):\n    replays = ("native",)\n')
+    line = "^--replay latent: --strategy fbnn_native:Images learns images, expected --replay native$"
+    with pytest.raises(UsageError, match=line):
+        CilConfig("tiny-2+2x2", strategy="fbnn_native:Images").verify()
+    with pytest.raises(UsageError, match="^--replay native: --strategy ncm learns latents, expected --replay latent$"):
+        CilConfig("tiny-2+2x2", strategy="ncm", replay="native").verify()
+    run = Incremental(replace(BASE, strategy="fbnn_native:Images", buffer_mb=0, replay="native"), TRAIN, TEST, origin)
+    assert run.learner.problem.latent == run.kind.code.bits and run.run()["finished"]
 
 
 @pytest.mark.parametrize("flag, text, line", [
