@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..machine import registers
 from ..machine.registers import ADDRESS_BITS, BY_NAME
 from .accelerator_top import LEARNER_PORTS
-from .axi_stream import COMMAND_BYTES, AxiStreamWrapper
+from .axi_stream import AxiStreamWrapper
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 
@@ -221,13 +221,14 @@ class RegisterBus(wiring.Component):
         m.d.comb += self.pending.eq(self.commanded | accessed)
 
         taken = stream.Signature(command_layout(plan)).create()
-        layout = command_layout(plan)
-        fields = AxiStreamWrapper._fields(self.data, COMMAND_BYTES, (layout[name].width for name in ("command", "label", "count")))
+        label, bits = self.field("COMMAND", "LABEL"), len(taken.payload.label)
         m.d.comb += taken.valid.eq(self.command_waits)
         AxiStreamWrapper._take(m, self.ports, "command", taken)
         m.d.sync += self.command_waits.eq(command & ~self.pending | self.command_waits & ~taken.ready)
         with m.If(command & ~self.pending):
-            m.d.sync += taken.payload.as_value().eq(Cat(*fields))
+            m.d.sync += [taken.payload.command.eq(self.field("COMMAND", "NUMBER")), taken.payload.count.eq(self.field("COMMAND", "COUNT")),
+                         # All of them 1 is a label that no class has.
+                         taken.payload.label.eq(label[:bits] | label[bits:].any().replicate(bits))]
 
         asked = stream.Signature(host_layout(plan, Widths(self.config).row)).create()
         payload = asked.payload
