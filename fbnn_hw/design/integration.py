@@ -151,7 +151,7 @@ def core(folder, sources, top, waiver, models=()):
     a design, Verilog and memory images.  top: the top module.  waiver, models: names of files, as `files` has them.
     """
     verilog = [f"      - {source}" for source in sources if source.endswith(".v")]
-    images = [f"      - {source}: {{file_type: user, copyto: {source}}}" for source in sources if source.endswith(".hex")]
+    images = [_copied(source) for source in sources if source.endswith(".hex")]
     version = re.match(r"\d+(\.\d+)*", __version__)
     return "\n".join([
         "CAPI=2:", f"name: fbnn-hw:designs:{re.sub('[^A-Za-z0-9_]', '_', folder)}:{version[0] if version else 0}",
@@ -160,7 +160,18 @@ def core(folder, sources, top, waiver, models=()):
         *(["  models:", "    file_type: verilogSource", "    files:", *(f"      - {model}" for model in models)] if models else []),
         "  constraints:", "    file_type: SDC", "    files:", f"      - {top}.sdc",
         "  waivers:", "    file_type: vlt", "    files:", f"      - {waiver}",
+        "  bench:", "    file_type: systemVerilogSource", "    files:",
+        *(f"      - {name}" for name in ("accelerator.v", *models, "testbench.v", "sim.v")),
+        "      - parameters.vh: {is_include_file: true}",
+        _copied("weights.hex"), _copied("golden.hex", "images.hex"), _copied("expected.hex"),
         "targets:", "  default:", "    filesets: [rtl, constraints]", f"    toplevel: {top}",
         "  lint:", f"    filesets: [waivers, {', '.join(['rtl'] + ['models'] * bool(models))}]", f"    toplevel: {top}",
         "    default_tool: verilator",
-        "    tools:", "      verilator:", "        mode: lint-only", "        verilator_options: [-Wall]", ""])
+        "    tools:", "      verilator:", "        mode: lint-only", "        verilator_options: [-Wall]",
+        "  sim:", "    filesets: [bench]", "    toplevel: sim", "    default_tool: icarus",
+        "    tools:", "      icarus:", "        iverilog_options: [-g2012]", ""])
+
+
+def _copied(name, to=None):
+    """A line of a core for a file that a simulation reads from where it runs, there with the name `to`."""
+    return f"      - {name}: {{file_type: user, copyto: {to or name}}}"

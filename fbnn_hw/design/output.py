@@ -178,7 +178,7 @@ def write(plan, network, target, root, images, wrapper=None, top=None, written=N
         "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
         "diagram.svg": diagram(config, plan.frame, plan.program.used),
         "parameters.vh": parameters(plan, len(boot_image), len(frame_image))}
-    for name in ("testbench.v", "bench.py", "bench.cpp", "test_accelerator.py", "ci.yml"):
+    for name in ("testbench.v", "sim.v", "bench.py", "bench.cpp", "test_accelerator.py", "ci.yml"):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
     images_read = ("weights.hex",) if config.weights == "memory" else ()
@@ -187,8 +187,12 @@ def write(plan, network, target, root, images, wrapper=None, top=None, written=N
     files |= integration.files(config, figures["clock_hz"], own, sources, wrapper, top, models)
     files |= {name: (BENCH / name).read_text() for name in models}
     expected = expected_layers(network, images, places["layers"], config.classes)
-    golden = io.BytesIO()
-    np.savez_compressed(golden, images=bench_images(images, network, config), **{f"expect_{name}": bits for name, bits in expected.items()})
+    golden, given = io.BytesIO(), bench_images(images, network, config)
+    np.savez_compressed(golden, images=given, **{f"expect_{name}": bits for name, bits in expected.items()})
+    logits = expected["logits"].ravel().tolist()
+    files |= {"golden.hex": bits.bytes_hex(np.ascontiguousarray(given.transpose(0, 2, 3, 1)).tobytes()),
+              "expected.hex": "".join(f"{logit & 0xFFFFFFFF:08x}\n" for logit in (*logits, 0)),
+              "parameters.vh": files["parameters.vh"] + f"`define GOLDEN_IMAGES {len(images)}\n`define GOLDEN_LOGITS {len(logits)}\n"}
     files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
     source = network.source

@@ -100,7 +100,7 @@ REGISTERS = (
     Register("CYCLES", 0x34, "read", "clocks from an image's last byte to its result, modulo 2^24; while DONE"),
     Register("IMAGES", 0x38, "read", "results taken since reset, modulo 2^16"),
     Register("COMMAND", 0x40, "write", "a command to the learner; dropped while PENDING", (
-        Field("NUMBER", 0, 8, ", ".join(f"{c.value} {c.name.lower()}" for c in Command) + "; others do nothing"),
+        Field("NUMBER", 0, 3, ", ".join(f"{c.value} {c.name.lower()}" for c in Command) + "; others do nothing"),
         Field("LABEL", 8, 16, "learn, store: the class number"),
         Field("COUNT", 24, 8, "rehearse: replays; freeze: 1 or 0")), True),
     Register("KNOWN", 0x44, "read", "classes known now; so many logits are there", learns=True),

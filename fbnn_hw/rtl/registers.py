@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..machine import registers
 from ..machine.registers import ADDRESS_BITS, BY_NAME
 from .accelerator_top import LEARNER_PORTS
-from .axi_stream import COMMAND_BYTES, AxiStreamWrapper
+from .axi_stream import AxiStreamWrapper
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 
@@ -19,6 +19,11 @@ WORD = ADDRESS_BITS - 2
 
 class ImageWords(wiring.Component):
     """Words of four bytes -> images, each of exactly `length` bytes and beginning with a word.
+
+    Parameters
+    ----------
+    length : int
+        Bytes of an image.
 
     Members
     -------
@@ -44,8 +49,11 @@ class ImageWords(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        held, full, place = Signal(32), Signal(), Signal(2)
-        filling, count = Signal(), Signal(range(self.length))  # count: bytes of the image that have passed
+        held = Signal(32)  # the word whose bytes leave
+        full = Signal()  # there is one
+        place = Signal(2)  # of the byte that leaves next
+        filling = Signal()  # zeros leave behind it
+        count = Signal(range(self.length))  # bytes of the image that have passed
         passes = Signal()
         m.d.comb += [
             self.room.eq(~full & ~filling), self.inside.eq(full | count.any()), self.last.eq(count == self.length - 1),
@@ -135,9 +143,13 @@ class RegisterBus(wiring.Component):
         """Accesses: when they are done, and what a read gives."""
         for name, value in registers.constants(self.config).items():
             self.values[BY_NAME[name].offset // 4] = Const(value, 32)
-        asked, looked, waited = Signal(), Signal(), Signal(range(registers.PATIENCE + 1))
-        self.value, self.logit = Signal(32), Signal(32)
-        self.to_pixels, self.room = Signal(), Signal()
+        asked = Signal()
+        looked = Signal()  # a read has had a clock for the memory of the logits
+        waited = Signal(range(registers.PATIENCE + 1))  # clocks of a write
+        self.value = Signal(32)  # what a read gives but for the logits
+        self.logit = Signal(32)
+        self.to_pixels = Signal()
+        self.room = Signal()
         done = Signal()
         m.d.comb += [
             asked.eq(self.request & ~self.ack), self.to_pixels.eq(self.address == BY_NAME["PIXELS"].offset // 4),
@@ -168,19 +180,22 @@ class RegisterBus(wiring.Component):
 
         m.submodules.logits = memory = Memory(shape=c.score_bits, depth=c.result_classes, init=[], attrs={"ram_style": "block"})
         port, look = memory.write_port(), memory.read_port()
-        payload, valid, place = self.port("logits__payload", c.score_bits + 1), self.port("logits__valid"), Signal(range(c.result_classes))
+        payload, valid = self.port("logits__payload", c.score_bits + 1), self.port("logits__valid")
+        place = Signal(range(c.result_classes))
         self.ports["i_logits__ready"] = Const(1)
         m.d.comb += [port.addr.eq(place), port.data.eq(payload), port.en.eq(valid), look.addr.eq(self.address), look.en.eq(1),
                      self.logit.eq(look.data.as_signed())]
         with m.If(valid):
             m.d.sync += place.eq(Mux(payload[-1], 0, place + 1))
 
-        result, self.done, self.take = self.port("result__payload", c.result_bits), self.port("result__valid"), Signal()
+        result, self.done = self.port("result__payload", c.result_bits), self.port("result__valid")
+        self.take = Signal()
         self.ports["i_result__ready"] = self.take
         unknown = bool(c.learning and c.learning.unknown)
         number = Signal(16)
         m.d.comb += number.eq(result[:c.result_bits - unknown])
-        cycles, images = Signal(CYCLES_BITS), Signal(IMAGES_BITS)
+        cycles = Signal(CYCLES_BITS)
+        images = Signal(IMAGES_BITS)
         self.values |= {BY_NAME["RESULT"].offset // 4: Cat(number, result[-1] & unknown), BY_NAME["CYCLES"].offset // 4: cycles,
                         BY_NAME["IMAGES"].offset // 4: images}
         begins = words.last & words.pixels.valid & words.pixels.ready
@@ -195,7 +210,9 @@ class RegisterBus(wiring.Component):
     def _status(self, m):
         """STATUS and the interrupt."""
         status, enables = self.writes(m, "STATUS", "INTERRUPT")
-        finished, lost, enable = Signal(), Signal(), Signal(2)
+        finished = Signal()
+        lost = Signal()
+        enable = Signal(2)
         busy = self.port("busy")
         lines = {"DONE": self.done, "FINISHED": finished, "LOST": lost, "ROOM": self.room, "INSIDE": self.words.inside,
                  "BUSY": self.computed & ~self.done}
@@ -217,17 +234,20 @@ class RegisterBus(wiring.Component):
         plan = self.config.learning
         assert {"command", "host", "found", "refused", "known", "used", "frozen"} == set(LEARNER_PORTS)
         command, access = self.writes(m, "COMMAND", "ACCESS")
-        self.commanded, self.command_waits, accessed = Signal(), Signal(), Signal()
+        self.commanded = Signal()  # a command is not over
+        self.command_waits = Signal()  # the learner has not taken it
+        accessed = Signal()  # an access is not done
         m.d.comb += self.pending.eq(self.commanded | accessed)
 
         taken = stream.Signature(command_layout(plan)).create()
-        layout = command_layout(plan)
-        fields = AxiStreamWrapper._fields(self.data, COMMAND_BYTES, (layout[name].width for name in ("command", "label", "count")))
+        label, bits = self.field("COMMAND", "LABEL"), len(taken.payload.label)
         m.d.comb += taken.valid.eq(self.command_waits)
         AxiStreamWrapper._take(m, self.ports, "command", taken)
         m.d.sync += self.command_waits.eq(command & ~self.pending | self.command_waits & ~taken.ready)
         with m.If(command & ~self.pending):
-            m.d.sync += taken.payload.as_value().eq(Cat(*fields))
+            m.d.sync += [taken.payload.command.eq(self.field("COMMAND", "NUMBER")), taken.payload.count.eq(self.field("COMMAND", "COUNT")),
+                         # All of them 1 is a label that no class has.
+                         taken.payload.label.eq(label[:bits] | label[bits:].any().replicate(bits))]
 
         asked = stream.Signature(host_layout(plan, Widths(self.config).row)).create()
         payload = asked.payload
@@ -267,7 +287,16 @@ def _within(m, wrapper, clock, reset):
 
 
 class WishboneWrapper(wiring.Component):
-    """`RegisterBus` on Wishbone B4, classic cycles: a slave with a port of 32 bits; wb_adr_i counts bytes, its two lowest bits are ignored.
+    """`RegisterBus` on Wishbone B4, classic cycles: a slave with a port of 32 bits.
+
+    Members
+    -------
+    wb_clk_i, wb_rst_i, wb_cyc_i, wb_stb_i, wb_we_i, wb_adr_i, wb_sel_i, wb_dat_i, wb_dat_o, wb_ack_o
+        As Wishbone names them; wb_adr_i counts bytes, and its two lowest bits are ignored.
+    irq_o : Out(1)
+        A level, see INTERRUPT.
+    s_axis_weights_tdata, s_axis_weights_tvalid, s_axis_weights_tready, restart
+        `_weights`, with streamed weights.
 
     Timing
     ------
@@ -293,6 +322,13 @@ class WishboneWrapper(wiring.Component):
 class AxiLiteWrapper(wiring.Component):
     """`RegisterBus` on AXI4-Lite (Arm IHI 0022), 32 bits.  Every response is OKAY.  A write waits for its address and its data; one access
     is at work at a time, and of a read and a write that come together the write is first.
+
+    Members
+    -------
+    aclk, aresetn, s_axi_*
+        As AXI4-Lite names them.
+    irq, s_axis_weights_*, restart
+        As of `WishboneWrapper`.
 
     Timing
     ------

@@ -15,7 +15,7 @@ from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "accelerator.vlt", "bench.cpp", "bench.py", "ci.yml",
-         "config.json", "diagram.svg", "estimate.json",
+         "config.json", "diagram.svg", "estimate.json", "expected.hex", "golden.hex", "sim.v",
          "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
          "test_accelerator.py", "testbench.v", "weights.hex"}
 SHIPPED = Path(checkpoints.__file__).parent

@@ -1,7 +1,9 @@
 """What lies beside accelerator.v for a designer: a template that compiles, a clock, a core file that names files that are there."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +117,41 @@ def test_a_name_for_the_top(target, wrapper, tmp_path):
 def test_names_that_no_module_can_have(name, tmp_path):
     with pytest.raises(UsageError, match="--top .*expected a name"):
         design.generate(strategies.smallest(), "generic", out=tmp_path, top=name)
+
+
+def fileset(core, name):
+    """[(file, its name where it is used)] of a fileset of a core."""
+    listed = re.search(rf"^  {name}:\n    file_type: \w+\n    files:\n((?:      - .*\n)+)", core, re.MULTILINE)[1]
+    return [(file, (re.search("copyto: (.*)}", rest) or [0, file])[1]) for file, rest in re.findall(r"- ([\w.]+)(.*)", listed)]
+
+
+@pytest.mark.skipif(not shutil.which("iverilog"), reason="no iverilog")
+def test_the_cores_simulation_in_icarus(folder, tmp_path):
+    """As FuseSoC's target `sim` runs it; a wrong logit ends it with an error."""
+    files = fileset((folder / "accelerator.core").read_text(), "bench")
+    for name, there in files:
+        shutil.copy(folder / name, tmp_path / there)
+    sources = [there for _, there in files if there.endswith(".v")]
+    subprocess.run(["iverilog", "-g2012", "-s", "sim", "-o", "sim", *sources], cwd=tmp_path, check=True)
+    done = subprocess.run(["vvp", "sim"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "all 4 logits are the reference's" in done.stdout, done.stdout
+    first, *rest = (tmp_path / "expected.hex").read_text().splitlines()
+    (tmp_path / "expected.hex").write_text("\n".join([f"{int(first, 16) ^ 2:08x}", *rest]))
+    done = subprocess.run(["vvp", "sim"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0 and "logit 0: found" in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("fusesoc"), reason="no fusesoc (pip install fusesoc)")
+@pytest.mark.parametrize("target, tool", [("lint", "make"), ("sim", "iverilog")])
+def test_the_core_in_fusesoc(folder, target, tool, tmp_path):
+    if not shutil.which(tool):
+        pytest.skip(f"no {tool}")
+    name = re.search("^name: (.*)$", (folder / "accelerator.core").read_text(), re.MULTILINE)[1]
+    program, root = simulator.verilator()
+    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    done = subprocess.run(["fusesoc", "--cores-root", str(folder), "run", "--target", target, name], cwd=tmp_path, capture_output=True,
+                          text=True, env=os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)})
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 REGISTERS = "$dff,$dffe,$sdff,$sdffe"
