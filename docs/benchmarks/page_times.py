@@ -12,6 +12,7 @@ of a board, whose own seconds are taken off.  Needs playwright and Chromium, as 
 """
 
 import argparse
+import io
 import os
 import shutil
 import statistics
@@ -22,6 +23,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -66,6 +68,7 @@ COUNT = """() => {
   };
 }"""
 WATCH_S, PORT = 5, 8766
+COLOURS = 128
 PICTURE = Path(__file__).parents[1] / "img" / "teach.png"
 
 
@@ -156,7 +159,7 @@ def first_run(browser, address, picture=None):
         page.click("#hint-end")
         page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
         until(page, "document.getElementById('verdict').textContent === 'mug'")
-        page.screenshot(path=picture)
+        Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(COLOURS).save(picture, optimize=True)
     context.close()
     return seconds
 

@@ -343,11 +343,11 @@ function drawInside() {
 
 function drawOutcome(lesson) {
   const sum = (key) => lesson.effects.reduce((total, one) => total + one[key], 0), stored = sum("exemplars");
-  const pictures = `${lesson.rightAfter} of ${count(lesson.images, "picture")}`, seconds = (lesson.ms / 1000).toFixed(1), gone = lost(lesson);
+  const pictures = `${lesson.rightAfter} of ${count(lesson.images, "picture")}`, gone = lost(lesson);
   outcome = lesson;
   by("outcome").replaceChildren(
     make("p", {}, make("strong", {}, lesson.fresh ? `It has learned ${lesson.label}.` : `It knows more of ${lesson.label}.`),
-      ` ${pictures} right after ${count(lesson.passes, "look")}, in ${seconds} s.`),
+      ` ${pictures} right after ${count(lesson.passes, "look")}.`),
     stored ? make("p", {}, `Of ${stored} pictures stored before, ${sum("before")} were right before and ${sum("after")} are now`
       + (lesson.rehearsed ? `, after ${lesson.rehearsed} rehearsals.` : ".")) : "",
     gone.length && !board.resting && (lesson.rehearsed || !by("rest").checked) ? drawLost(gone) : "",

@@ -193,7 +193,6 @@ export class Board {
       const fresh = index === this.known || this.names[index] === null;
       const lesson = {label, index, fresh, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0, rehearsed: 0};
       this.remember();
-      const begun = performance.now();
       try {
         await this.show(client, lesson, images, passes, shown);
       } finally {  // of a line that broke, `known` says how far it came
@@ -202,7 +201,6 @@ export class Board {
       const list = this.thumbnails.get(label) ?? [];
       this.thumbnails.set(label, [...list, ...images].slice(-THUMBNAILS));
       await this.read(client);
-      lesson.ms = performance.now() - begun;
       lesson.effects = this.effects(before, this.state);
       lesson.counters = moved(before, this.state);
       this.lesson = lesson;
