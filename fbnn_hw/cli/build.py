@@ -34,16 +34,19 @@ def arguments(parser: Parser) -> None:
                         help="place and route from N seeds, from --seed on, as many at a time as there are cores, and keep the fastest")
     parser.add_argument("--nextpnr-options", default="", metavar="TEXT",
                         help="more options for nextpnr, in quotes, such as '--placer sa'; one alone: --nextpnr-options=--no-tmdriv")
+    parser.add_argument("--drag", action="store_true", help="also write one file to be dragged onto the board's drive")
     parser.add_argument("--native", action="store_true", help="take yosys, nextpnr and the packer from PATH, not the Python packages")
     parser.add_argument("--rebuild", action="store_true", help="build also what is already built")
 
 
 def run(args: Args, out: Output) -> int | None:
-    from ..fpga import bitstream, programmer, toolchain
+    from ..fpga import bitstream, drag, programmer, toolchain
     from ..targets.boards import board as find_board
 
     board, made = find_board(args.board), _common.design(args, out)
     check_part(made, board)
+    if args.drag:
+        drag.check(board, made.config.weights == "stream")
     folder, config, estimate, (inputs, image) = made.folder, made.config, made.estimate, _inputs(args, board, made)
     # `estimate` has the cycles of a flash with four data lines, which gives a byte in two cycles.
     least = 4 * made.manifest["frame_bytes"] if config.weights == "stream" and board.flash["lines"] == 2 else 0
@@ -63,8 +66,13 @@ def run(args: Args, out: Output) -> int | None:
             record["weights"] = "flash.bin"
             if "both" in board.program:
                 write(where / programmer.BOTH, programmer.both(board, (where / inputs.flow.bitstream).read_bytes(), image))
+        if args.drag and record.get("met"):
+            path = where / drag.name(board, inputs.flow.bitstream)
+            write(path, drag.contents(board, (where / inputs.flow.bitstream).read_bytes(), image))
         write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record)
+    if args.drag and record.get("met"):
+        out.text(f"drag     {path}")
     if least:
         out.text("note     the flash of this board has two data lines, a byte in four cycles: frames/s are the most that is possible")
     result = {"folder": where, **record}

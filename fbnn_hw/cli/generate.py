@@ -53,6 +53,7 @@ def arguments(parser: Parser) -> None:
                         "classes and learns by replay)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
+    parser.add_argument("--explain", action="store_true", help="also print what each line and column of the output means")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
@@ -118,6 +119,10 @@ def run(args: Args, out: Output) -> None:
     written = write(network, plan, part, args.out, out.progress, args.wrapper, _kept(out))
     learner = None if args.learn else _learner(network, args)
     _show(out, written, part, plan.rejected_shape, automatic=not args.outputs)
+    if args.explain:
+        from ._legend import LEGEND
+
+        out.text("", *_common.table(list(LEGEND.items())))
     out.text(*_offer(learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
