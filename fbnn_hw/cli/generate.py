@@ -57,6 +57,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--top", metavar="NAME",
                         help="also one file NAME.v, in which the top module is NAME and the names of all others begin with it, so that two "
                         "designs go into one project (fbnn-hw help integration)")
+    parser.add_argument("--explain", action="store_true", help="also print what each line and column of the output means")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
@@ -122,6 +123,10 @@ def run(args: Args, out: Output) -> None:
     written = write(network, plan, part, args.out, out.progress, args.wrapper, args.top, _kept(out))
     learner = None if args.learn else _learner(network, args)
     _show(out, written, part, plan.rejected_shape, automatic=not args.outputs)
+    if args.explain:
+        from ._legend import LEGEND
+
+        out.text("", *_common.table(list(LEGEND.items())))
     out.text(*_offer(learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..base.files import Stamp, json_object
 from ..targets import blocks, synthesis
-from . import compared, pads, programmer, seeds, toolchain, xilinx
+from . import compared, drag, pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 
 RECORD = "build.json"
@@ -86,7 +86,7 @@ def beside(where, key):
         if record := stored(other, key):
             where.mkdir(exist_ok=True)
             for path in other.iterdir():
-                if path.is_file() and path.name not in (RECORD, "flash.bin", programmer.BOTH):
+                if path.is_file() and path.name not in (RECORD, "flash.bin", programmer.BOTH, drag.UF2):
                     shutil.copyfile(path, where / path.name)
             return record
     return None
@@ -143,7 +143,7 @@ def _prepare(inputs, where, again):
     The record is removed first and written last, so what an interrupt leaves is no build.
     """
     where.mkdir(exist_ok=True)
-    for name in (RECORD, inputs.flow.bitstream, "flash.bin", programmer.BOTH, seeds.PLACEMENT):
+    for name in (RECORD, inputs.flow.bitstream, "flash.bin", programmer.BOTH, drag.UF2, seeds.PLACEMENT):
         (where / name).unlink(missing_ok=True)
     for folder in where.glob(toolchain.seed_folder("*")):
         key = (json_object(folder / seeds.RESULT) or {}).get("key")
