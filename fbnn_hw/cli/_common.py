@@ -1,6 +1,8 @@
 """Code that the verbs share: a parser whose errors are one line, the output, progress bars, and flags of several verbs."""
 
 import argparse
+import csv
+import io
 import json
 import math
 import os
@@ -255,6 +257,13 @@ def writable(path: Path, *stay: tuple[str, str | Path]) -> None:
     folder = next(place for place in path.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: {folder} is not a folder that can be written, expected a file name in one that can")
+
+
+def csv_text(rows: Iterable[Sequence]) -> str:
+    """Rows as CSV; None is an empty cell."""
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows(rows)
+    return lines.getvalue()
 
 
 def named(flag: str, path: str | Path, suffix: str) -> None:

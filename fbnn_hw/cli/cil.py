@@ -1,7 +1,5 @@
 """`fbnn-hw cil`: class-incremental learning over a scenario, as one JSON file."""
 
-import csv
-import io
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -206,13 +204,10 @@ def table(result: dict[str, Any]) -> str:
     """The scores after each task as CSV: a_seen and so on of the test samples, a_seen_train of the training samples; empty where none."""
     names = [(f"{letter}_{name}{ending}", part, name, letter) for part, ending in (("test", ""), ("train", "_train"))
              for name in ("old", "new", "seen", "buffer", "PT") for letter in "ad"]
-    lines = io.StringIO()
-    rows = csv.writer(lines, lineterminator="\n")
-    rows.writerow(("task", "classes", "epochs", "seconds", *(name for name, *_ in names), "a_validation"))
-    for task in result["tasks"]:
-        rows.writerow((task["task"] + 1, " ".join(task["classes"]), task["epochs"], task["seconds"],
-                       *(task[part].get(name, {}).get(letter) for _, part, name, letter in names), task["validation"]))
-    return lines.getvalue()
+    head = ("task", "classes", "epochs", "seconds", *(name for name, *_ in names), "a_validation")
+    return _common.csv_text([head, *(
+        (task["task"] + 1, " ".join(task["classes"]), task["epochs"], task["seconds"],
+         *(task[part].get(name, {}).get(letter) for _, part, name, letter in names), task["validation"]) for task in result["tasks"])])
 
 
 def summary(result: dict[str, Any]) -> Iterator[str]:

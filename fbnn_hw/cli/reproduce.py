@@ -214,11 +214,13 @@ def matches(row: Row, result: dict[str, Any], seed: int | None = None, flags: st
         special = "{folder}" not in row.flags or Path(expected.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
         return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])
     training = result["training"]
-    objective = {k: getattr(expected, k) for k in ("alpha", "beta", "gamma", "features")}
+    objective = {k: getattr(expected, k) for k in ("alpha", "beta", "gamma", "features", "decorrelate")}
+    special = any(training.get(k) is not None for k in ("latent", "pooling", "depth"))
     if "{model}" not in row.flags:
         model = expected.model
     named = training["model"] == model if model else training["model"] not in (*FLOATING, AIRBENCH)
-    return (named and training["images_per_class"] == expected.images and training["objective"] == objective
+    return (named and not special and training["images_per_class"] == expected.images
+            and {"decorrelate": 0.0, **training["objective"]} == objective  # results to 0.3.0 lack that term
             and training["config"]["K"] == expected.K and training["activations"] == expected.activations
             and all(training[k] == getattr(expected, k) for k in ("norm", "encoder", "all_classes")) and seed in (None, training["seed"]))
 

@@ -22,9 +22,9 @@ EXAMPLES = (
      "--data cifar10 --epochs 10",
      "four runs as one job array of Slurm; a flag without a value is swept by no and yes"),
 )
-OWN = ("state", "save", "resume", "restart")
+OWN = ("state", "save", "csv", "plot", "resume", "restart")
 """Flags of a verb that a sweep sets, or that would be the same file for all its runs."""
-INDIFFERENT = ("out", "resume", "threads", "device", "data_dir", "json", "verbose")
+INDIFFERENT = ("out", "csv", "plot", "resume", "threads", "device", "data_dir", "json", "verbose")
 """Flags that may differ between a result that is there and the run that would make it."""
 VERBS = {"train": ".pt", "pretrain": ".pt", "cil": ".json"}
 
@@ -36,6 +36,7 @@ def arguments(parser: Parser) -> None:
                         help="a flag of the verb, without dashes, and its values; may be given again")
     parser.add_argument("--dry-run", action="store_true", help="print the command lines that are still to run")
     parser.add_argument("--table", action="store_true", help="print the table of what is there now, and run nothing")
+    parser.add_argument("--csv", metavar="FILE.csv", help="write the table there too, with mean and deviation of each metric")
     add_runs(parser)
 
 
@@ -62,6 +63,9 @@ def run(args: Args, out: Output) -> int | None:
     if args.dry_run + args.table + bool(args.submit) > 1:
         raise UsageError("--dry-run, --table and --submit: expected one of them")
     verify_submit(args)
+    if args.csv:
+        _common.named("--csv", args.csv, ".csv")
+        _common.writable(Path(args.csv))
     over = checked(verb, fixed, args.over)
     runs = [(name, values, [*taken([verb, *fixed, *words(verb, values)], values), "--out",
                             sweep.path_in(args.folder, f"{name}{VERBS[verb]}")])
@@ -98,6 +102,11 @@ def run(args: Args, out: Output) -> int | None:
     cells = [[*row["flags"].values(), row["runs"], *([row["under_way"]] if active else []), *(sweep.mean_text(row[m]) for m in metrics)]
              for row in rows]
     out.text(*_common.table(cells, (*rows[0]["flags"], "runs", *busy, *metrics)))
+    if args.csv:
+        head = [*rows[0]["flags"], "runs", *(f"{m}{ending}" for m in metrics for ending in ("", "_deviation"))]
+        values = [[*row["flags"].values(), row["runs"], *(row[m][k] for m in metrics for k in ("mean", "deviation"))] for row in rows]
+        files.write(args.csv, _common.csv_text([head, *values]).encode())
+        out.text(f"written: {args.csv}")
     out.result({"rows": rows, **({"error": "a run failed", "exit_code": code} if code else {})})
     return code
 

@@ -105,8 +105,7 @@ def test_the_classifier_of_an_ablation(answer, tmp_path):
 
 def test_a_scenario_without_pre_training(answer, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    module = "from fbnn_hw.train import scenarios\nBARE = scenarios.Scenario('bare', 'tiny', None, 0, 3, 2)\n"
-    (tmp_path / "fbnn_bare.py").write_text(module)
+    (tmp_path / "fbnn_bare.py").write_text("from fbnn_hw.train.scenarios import Scenario\nBARE = Scenario('', 'tiny', None, 0, 3, 2)\n")
     flags = ("--scenario", "fbnn_bare:BARE", "--model", "0.5mb", "--epochs", "1", "--threads", "1")
     assert refused("pretrain", *flags) == (2, "fbnn-hw pretrain: --scenario fbnn_bare:BARE: has no pre-training; expected fbnn-hw cil with "
                                               "--model and --replay native, or --all-classes")

@@ -91,12 +91,20 @@ def test_extractors_are_not_averaged(answer, refused_after_notes, results, tmp_p
     assert row["seeds"] == [5] and row["metrics"]["a_final"]["mean"] == 0.9
 
 
-def pretrained(folder, model, accuracy):
+def pretrained(folder, model, accuracy, objective=(), name=None, **more):
     """Write the result of a pre-training."""
     training = {"scenario": "tiny-2+2x2", "model": model, "images_per_class": None, "seed": 0, "norm": "scales", "encoder": "tycc",
-                "objective": {"alpha": 1.0, "beta": 0.0, "gamma": 0.0, "features": "intended"}, "config": {"K": 1.0},
-                "all_classes": True, "train_accuracy": accuracy + 0.1, "test_accuracy": accuracy}
-    (folder / f"{model}.result.json").write_text(json.dumps({"kind": "pretrain", "training": training, "history": []}))
+                "objective": {"alpha": 1.0, "beta": 0.0, "gamma": 0.0, "features": "intended", **dict(objective)},
+                "config": {"K": 1.0}, "all_classes": True, "train_accuracy": accuracy + 0.1, "test_accuracy": accuracy, **more}
+    (folder / f"{name or model}.result.json").write_text(json.dumps({"kind": "pretrain", "training": training, "history": []}))
+
+
+def test_other_terms_and_shapes_are_no_run_of_the_paper(answer, tmp_path):
+    pretrained(tmp_path, "0.5mb", 0.5, {"decorrelate": 0.0})
+    pretrained(tmp_path, "0.5mb", 0.9, {"decorrelate": 0.03}, "g")
+    pretrained(tmp_path, "0.5mb", 0.9, name="gap", pooling="gap")
+    row = answer("reproduce", "encoding", "--scenario", "tiny-2+2x2", "--results", tmp_path)["rows"][0]
+    assert row["seeds"] == [0] and row["metrics"]["test_accuracy"]["mean"] == 0.5
 
 
 def test_models_are_not_averaged(answer, refused_after_notes, tmp_path):

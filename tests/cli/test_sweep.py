@@ -21,6 +21,16 @@ def test_grid():
     assert names == ["dataa", "datab.c", "dataC.d", "data......e", "dataf.g"]
 
 
+def test_the_table_as_csv(cli, refused, tmp_path):
+    flags = ("sweep", tmp_path / "runs", "--over", "strategy", "naive", "cumulative", "--table", "--csv", tmp_path / "a.csv")
+    assert cli(*flags, *BASE)[0] == 0
+    head, naive, cumulative = (tmp_path / "a.csv").read_text().splitlines()
+    assert head.startswith("strategy,runs,a_old,a_old_deviation,a_new,") and head.count(",") == 13
+    assert naive == "naive,0" + 12 * "," and cumulative == "cumulative,0" + 12 * ","
+    assert refused(*flags, *BASE, "--csv", "b.csv") == (2, "fbnn-hw sweep: --csv after cil: each run of a sweep has its own, expected none")
+    assert refused(*flags[:-1], "a.txt", *BASE) == (2, "fbnn-hw sweep: --csv a.txt: expected a file name that ends in .csv")
+
+
 @pytest.mark.slow
 def test_runs_and_table(cli, tmp_path):
     flags = ("sweep", tmp_path / "runs", "--over", "strategy", "naive", "cumulative", "--over", "seed", "0", "1")
