@@ -348,7 +348,8 @@ class AxiLiteWrapper(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         inside = _within(m, self, self.aclk, ~self.aresetn)
-        reading, writing = Signal(), Signal()  # an access is at work
+        reading = Signal()  # an access is at work
+        writing = Signal()
         free = ~(reading | writing | self.s_axi_bvalid | self.s_axi_rvalid)
         with m.If(free):
             m.d.sync += [writing.eq(self.s_axi_awvalid & self.s_axi_wvalid),

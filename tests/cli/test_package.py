@@ -54,6 +54,12 @@ def test_what_an_installed_package_has_of_docs(installed):
     assert run(installed, "help").stdout.rstrip("\n") == overview()
 
 
+def test_what_an_installed_package_has_of_the_driver(installed):
+    files = {path.relative_to(ROOT / "driver") for path in (ROOT / "driver").rglob("*.*")}
+    assert {path.relative_to(installed / "fbnn_hw" / "driver") for path in (installed / "fbnn_hw" / "driver").rglob("*.*")} == files
+    assert {"fbnn.c", "fbnn.h", "registers.md"} <= {path.name for path in files}
+
+
 def run(installed, *argv):
     """`fbnn-hw` of that folder, away from the checkout."""
     program = "import sys; sys.path.insert(0, sys.argv.pop(1)); from fbnn_hw.cli import command; command()"

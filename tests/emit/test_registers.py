@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine import registers
 from fbnn_hw.machine.protocol import Command, Space
@@ -291,6 +293,35 @@ def test_the_driver_gives_up_and_goes_on(learner):
         bus.write(PIXELS, 7)  # somebody else's
         bus.ask("clocks", 50)
         assert bus.ask("classify", 0, sent[1])[4:] == expected
+
+
+def test_words_of_64_bits_and_an_answer_of_unknown(tmp_path):
+    """A learner of means from no class on, whose words are two of the bus; snapshots and forgetting are those of the reference too."""
+    layers = (*strategies.smallest_learner().topology.ops[:-2], op.Dense(LATENT, ("gap",), 64),
+              op.Dense("logits", (LATENT,), 2, logits=True))
+    network = strategies.fill(Topology("wide", layers, ("a", "b")), 1)
+    made = design.generate(network, "generic", out=tmp_path, learn="nearest-mean", unknown=True, forget=True, max_classes=5, pixels=4,
+                           lanes=64, outputs=8, wrapper="wishbone")
+    images = strategies.images(16, 12, made.config.size)
+    twin, latents = twin_of(made, images)
+    said = set()
+    with Bus(made) as bus:
+        assert bus.ask("identify")[3:] == [0, 5]
+        for number, (image, latent) in enumerate(zip(hexes(made, images), latents)):
+            label = min(number % 4, twin.known)
+            failed, answer, unknown, _, *logits = bus.ask("classify", 0, image)
+            assert failed == OK and logits == twin.logits(latent[None])[0].tolist()
+            if twin.known:
+                assert (answer, unknown) == (twin.classify(latent[None])[0], twin.unknown(latent[None])[0])
+                said.add(unknown)
+            assert bus.ask("learn", label) == [OK]
+            twin.learn(latent[None], [label])
+        assert said == {0, 1} and state(made, bus) == twin.snapshot()
+        kept = bus.many(["snapshot"])[0].split()[2]
+        assert bus.ask("forget", 1) == [OK]
+        twin.forget(1)
+        assert state(made, bus) == twin.snapshot() != kept
+        assert bus.ask("restore", kept) == [OK] and bus.many(["snapshot"])[0].split()[2] == kept
 
 
 def test_the_driver_of_a_design_that_does_not_learn(plain):
