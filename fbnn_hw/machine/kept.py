@@ -4,7 +4,7 @@
     0           0 once the whole slot is erased
     1           0 once a state is being written
     2           0 once the state is void
-    247         sequence number, one more than that of the state before, modulo 16
+    247         sequence number, one more than that of the state before, modulo 8
     248, 252    mark of the configuration, mark of the model, 4 bytes each
     256         the words of `SlotPlan.tables`, highest byte first
     behind      CRC-32 (MPEG-2) of all from byte 247 on, highest byte first
@@ -29,7 +29,7 @@ ERASED, BEGUN, VOID = 0, 1, 2
 """Bytes of a slot that are marks."""
 SEQUENCE, MARKS = 247, 248
 """Bytes of a slot at which the sequence number and the marks of configuration and model lie."""
-SEQUENCE_BITS = 4
+SEQUENCE_BITS = 3
 CRC_BYTES = 4
 SLOTS = 3
 CRC_POLYNOMIAL = 0x04C11DB7

@@ -20,16 +20,16 @@ MOST_HZ = 200e6
 
 
 class Task(IntEnum):
-    """What the keeper is about."""
+    """What the keeper is about: a bit each."""
 
     BOOT = 0  # find the newest state, and load it
     SAVE = 1  # write a state into the spare slot
     UNDO = 2  # make the newest state void, and load the one before
-    CLEAN = 3  # erase the spare slot
+    CLEAN = 3  # look at the spare slot, and erase it; or nothing at all
 
 
 class Job(IntEnum):
-    """A step of a task, in which the flash gets one command that counts."""
+    """A step of a task, in which the flash gets one command that counts: a bit each."""
 
     CHECK = 0  # read a slot
     LOAD = 1  # read it into the learner
@@ -99,8 +99,8 @@ class Keeper(wiring.Component):
         if not 0 <= latency <= 2:
             raise UsageError(f"keeper: latency is {latency}, expected from 0 to 2")
         if base % (4 * slot.room) or base + 4 * slot.room > 1 << 24 or clock_hz > MOST_HZ:
-            raise UsageError(f"keeper: base is {base:#x}, the clock {clock_hz / 1e6:g} MHz; expected a multiple of {4 * slot.room:#x} in 16 MiB, "
-                             f"at most {MOST_HZ / 1e6:g} MHz")
+            raise UsageError(f"keeper: base is {base:#x}, the clock {clock_hz / 1e6:g} MHz; expected a multiple of {4 * slot.room:#x} in "
+                             f"16 MiB, and at most {MOST_HZ / 1e6:g} MHz")
         self.slot, self.base, self.mark, self.model_mark, self.latency = slot, base, mark, model, latency
         self.waits = max(1, int(wait_s * clock_hz / 32))  # bytes of the flash
         host = host_layout(slot.plan, address_bits)
@@ -115,49 +115,55 @@ class Keeper(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         s = self._signals()
+        m.d.sync += [self.done.eq(0), s.save.eq(s.save | self.save), s.undo.eq(s.undo | self.undo)]
+        s.states = OneHot(m, "QUIET")
         self._segments(m, s)
         self._beats(m, s)
         self._bits(m, s)
-        m.d.sync += [self.done.eq(0), s.save.eq(s.save | self.save), s.undo.eq(s.undo | self.undo)]
-        s.states = OneHot(m, "QUIET")
         with s.states:
             self._begin(m, s)
             self._command(m, s)
             self._units(m, s)
             self._end(m, s)
-            s.rests, selected = s.states.ongoing("REST") | s.states.ongoing("QUIET"), [s.states.ongoing(state) for state in ("UNIT", "HOST", "STEP")]
-        m.d.comb += [self.select_n.eq(~(s.clocking | Cat(selected).any())), self.wants.eq(~s.rests), self.undoable.eq(s.has_before),
-                     self.busy.eq(s.busy | s.save | s.undo),                     self.foreign.eq(s.foreign & ~s.has_newest)]
+            selected = s.clocking | s.states.any("UNIT", "HOST", "STEP")
+            m.d.comb += [
+                self.select_n.eq(~selected), self.wants.eq(~s.states.any("REST", "QUIET")), self.undoable.eq(s.has_before),
+                self.busy.eq(~s.task[Task.CLEAN] | s.save | s.undo), self.foreign.eq(s.foreign & ~s.has_newest)]
         return m
 
     def _signals(self):
+        """The registers, those of data without a reset, as a namespace."""
         s = SimpleNamespace()
+        word = self.slot.plan.host_bits
         # What is done.
-        s.task, s.job = Signal(Task), Signal(Job)
-        s.save, s.undo = Signal(), Signal()  # asked for
-        s.busy = Signal(init=1)  # about anything but cleaning
+        s.task, s.job = Signal(len(Task), init=1 << Task.BOOT), Signal(len(Job), init=1 << Job.CHECK)
+        s.writing = s.job[Job.MARK:].any()
+        s.save = Signal()  # asked for
+        s.undo = Signal()
+        s.awake = Signal()  # the flash is not in power-down
         s.again = Signal()  # the slot is written for the second time
-        s.reading, s.writing = s.job <= Job.LOAD, s.job > Job.LOAD
         # Slots, by their rooms 1 to 3.
         s.room = Signal(2, init=1)  # of the job
         s.newest, s.before = Signal(2, init=3), Signal(2, init=1)
         s.has_newest, s.has_before = Signal(), Signal()
         s.spare = s.newest ^ s.before
-        s.blank = Signal(SLOTS + 1)  # slots that are erased and say so
+        s.blank = Signal()  # the spare slot is erased and says so
         s.sector = Signal(range(max(2, self.slot.sectors)))  # of the spare slot, the next to be erased
-        s.sequence, s.found = Signal(SEQUENCE_BITS), Signal(SEQUENCE_BITS)  # of the newest state, and in the slot that is read
+        s.sequence = Signal(SEQUENCE_BITS, reset_less=True)  # of the newest state
+        s.found = Signal(SEQUENCE_BITS, reset_less=True)  # in the slot that is read
         # The place in a slot.
-        s.place = Signal(range(self.slot.room))  # byte
+        s.place = Signal(range(self.slot.room), reset_less=True)  # byte
         s.segment = Signal(range(len(self.slot.tables) + 5))  # MARKS, SEQUENCE, marks of the design, tables, CRC
-        s.address = Signal(max(8, len(self.host.payload.address)))  # of the unit in its segment: a byte, or a word of the learner
+        s.address = Signal(max(8, len(self.host.payload.address)), reset_less=True)  # of the unit in its segment: a byte, or a word
         # Bits.
-        s.shift = Signal(self.slot.plan.host_bits)
-        s.crc = Signal(8 * CRC_BYTES)
-        s.beat = Signal(range(4 * self.slot.plan.host_bits))  # cycle of a unit, 4 for each bit
-        s.bad, s.raw, s.begun = Signal(), Signal(), Signal()  # the slot has no state of this design; no mark that it is erased; one that
-        # a state was begun
+        s.shift = Signal(word, reset_less=True)
+        s.crc = Signal(8 * CRC_BYTES, reset_less=True)
+        s.beat = Signal(range(4 * max(32, word)))  # cycle of a command or a unit, 4 for each bit
+        s.bad = Signal(reset_less=True)  # the slot has no state of this design
+        s.raw = Signal(reset_less=True)  # it has no mark that it is erased
+        s.begun = Signal(reset_less=True)  # it has a mark that a state was begun
         s.foreign = Signal()  # a slot has marks of another design
-        s.end, s.byte, s.clocking, s.body = Signal(), Signal(8), Signal(), Signal()
+        s.end, s.clocking, s.body, s.commands = Signal(), Signal(), Signal(), Signal()
         return s
 
     def _segments(self, m, s):
@@ -170,63 +176,82 @@ class Keeper(wiring.Component):
         s.first = Signal.like(s.address)  # address of the first unit of the next segment
         s.wide = Signal()  # the unit is a word
         space = Signal(Space)
-        m.d.sync += s.last.eq(s.address == Array(last for *_, last in segments)[s.segment])
+        lasts = [last for *_, last in segments]
+        # The upper bits are 0 in most segments.
+        large = Cat(s.segment == n for n, last in enumerate(lasts) if last > 255).any()
+        upper = Array(last >> 8 for last in lasts)[s.segment] if len({last >> 8 for last in lasts}) > 2 else max(lasts) >> 8
+        m.d.sync += s.last.eq((s.address[:8] == Array(last & 255 for last in lasts)[s.segment]) & (~large | (s.address[8:] == upper)))
         m.d.comb += [s.wide.eq(~(s.of_marks | s.of_sequence | s.of_design | s.of_crc)),
                      s.first.eq(Array([first for _, first, _ in segments[1:]] + [0])[s.segment]),
                      space.eq(Array(each or 0 for each, *_ in segments)[s.segment])]
         host = self.host.payload
-        m.d.comb += [host.write.eq(s.job == Job.LOAD), host.space.eq(space), host.address.eq(s.address), host.data.eq(s.shift)]
+        m.d.comb += [host.write.eq(s.job[Job.LOAD]), host.space.eq(space), host.address.eq(s.address), host.data.eq(s.shift)]
 
     def _beats(self, m, s):
-        """The cycles of a unit or of a byte: four for each bit, the clock of the flash rises in one of them."""
-        wide = s.body & s.wide
-        m.d.comb += [s.end.eq(s.beat[:5].all() & (~wide | s.beat[5:].all())), self.pulse.eq(s.clocking & (s.beat[:2] == 3 - self.latency))]
+        """The cycles of a unit or of a command: four for each bit, in one of which the clock of the flash rises."""
+        byte = s.beat[:5].all()  # a byte has passed
+        word = (4 * self.slot.plan.host_bits - 1).bit_length()
         s.strobe = s.clocking & s.beat[:2].all()  # a bit has come
+        m.d.comb += [self.pulse.eq(s.clocking & (s.beat[:2] == 3 - self.latency)),
+                     s.end.eq(byte & (~s.commands | s.beat[5:7].all()) & (~(s.body & s.wide) | s.beat[5:word].all()))]
         with m.If(s.strobe):
             m.d.sync += s.shift.eq(Cat(self.lines_in[1], s.shift))
-        with m.If(s.clocking & (s.beat == 0) & ~wide):
-            m.d.sync += s.shift[-8:].eq(s.byte)
-        with m.If(s.body & s.beat[:5].all()):
+        with m.If(s.states.ongoing("HOST") & s.job[Job.PROGRAM]):
+            m.d.sync += s.shift.eq(self.host_reply)
+        with m.If((s.body | s.states.ongoing("WAKING")) & byte):
             m.d.sync += s.place.eq(s.place + 1)
 
     def _bits(self, m, s):
         """The bit that goes out, or that is expected, the CRC, and what the bits of a slot say."""
-        out, line = Mux(s.body & s.of_crc, s.crc[-1], s.shift[-1]), self.lines_in[1]
+        line, ongoing, erases = self.lines_in[1], s.states.ongoing, s.job[Job.ERASE]
+        first = (SECTOR - 1).bit_length()
+        # The place of a job that erases is 0.
+        sector = Cat(Const(0, first), s.sector & erases.replicate(len(s.sector)))[:len(s.place)]
+        address = Cat(s.place | sector, s.room, Const(self.base >> len(s.place) + 2, max(0, 22 - len(s.place))))[:24]
+        sent = [(ongoing("WAKE"), RELEASE), (ongoing("ENABLE"), ENABLE), (ongoing("POLL"), STATUS), (s.commands & ~s.writing, READ),
+                (s.commands & s.writing & ~erases, PROGRAM), (s.commands & erases, ERASE)]
+        opcode = [Cat(state for state, byte in sent if byte >> bit & 1).any() for bit in range(8)]
+        command = Array([*reversed(opcode), *reversed(list(address))])[s.beat[2:7]]
+        place = s.beat[2:5]
+        mark = Array(Const(byte >> 7 - bit & 1, 1) for byte in self.mark for bit in range(8))[Cat(place, s.address[:2])]
+        if self.model_mark:
+            model = Array(Const(byte >> 7 - bit & 1, 1) for byte in self.model_mark for bit in range(8))[Cat(place, s.address[:2])]
+        else:
+            model = Array(reversed(self.model))[place]
+            m.d.comb += self.model_next.eq(s.body & s.end & s.of_design & s.address[2])
+        number = (s.sequence + 1)[:SEQUENCE_BITS]
+        sequence = Array([*[Const(0, 1)] * (8 - SEQUENCE_BITS), *reversed(list(number))])[place]
+        out = Mux(s.body, (s.of_crc & s.crc[-1]) | (s.of_design & Mux(s.address[2], model, mark)) | (s.of_sequence & sequence)
+                  | (s.wide & s.shift[-1]), command)
         differs = out ^ line
         m.d.comb += [self.lines_out.eq(Cat(out, Const(0b111, 3))), self.lines_enable.eq(0b1101)]
+        with m.If(s.body & s.strobe):
+            feedback = s.crc[-1] ^ Mux(s.job[Job.PROGRAM], out, line)
+            m.d.sync += s.crc.eq((s.crc << 1) ^ Mux(feedback, CRC_POLYNOMIAL, 0))
+            with m.If(s.of_marks & (s.address[:2] == ERASED) & (s.address[2:8] == 0)):
+                m.d.sync += s.raw.eq(s.raw | line)
+            with m.If(s.of_marks & (s.address[:2] == BEGUN) & (s.address[2:8] == 0)):
+                m.d.sync += s.begun.eq(s.begun | ~line)
+            with m.If(s.of_marks & (s.address[:2] == VOID) & (s.address[2:8] == 0) & ~line | (s.of_design | s.of_crc) & differs):
+                m.d.sync += s.bad.eq(1)
+            with m.If(s.task[Task.BOOT] & s.of_design & differs):
+                m.d.sync += s.foreign.eq(1)
         with m.If(s.of_marks):
             m.d.sync += s.crc.eq(-1)
-        with m.Elif(s.body & s.strobe):
-            feedback = s.crc[-1] ^ Mux(s.reading, line, out)
-            m.d.sync += s.crc.eq((s.crc << 1) ^ Mux(feedback, CRC_POLYNOMIAL, 0))
-        with m.If(s.body & s.strobe):
-            with m.If(s.of_marks & (s.address == ERASED) & line):
-                m.d.sync += [s.bad.eq(1), s.raw.eq(1)]
-            with m.If(s.of_marks & (s.address == BEGUN) & ~line):
-                m.d.sync += s.begun.eq(1)
-            with m.If(s.of_marks & (s.address == VOID) & ~line | (s.of_design | s.of_crc) & differs):
-                m.d.sync += s.bad.eq(1)
-            with m.If((s.task == Task.BOOT) & s.of_design & differs & s.begun & ~s.raw):
-                m.d.sync += s.foreign.eq(1)
-        mark = Array(self.mark)[s.address[:2]]
-        model = Array(self.model_mark)[s.address[:2]] if self.model_mark else self.model
-        if not self.model_mark:
-            m.d.comb += self.model_next.eq(s.body & s.end & s.of_design & s.address[2])
-        s.unit = Mux(s.of_design, Mux(s.address[2], model, mark), Mux(s.of_sequence, s.sequence + 1, 0))
 
     # What the states do in common.
 
-    def _start(self, m, s, job, room=None, place=0):
+    def _start(self, m, s, job, room=None):
         """Begin a job with the flash."""
-        m.d.sync += [s.job.eq(job), s.place.eq(place), s.segment.eq(1 if job == Job.PROGRAM else 0), s.address.eq(0)]
+        m.d.sync += s.job.eq(1 << job)
         if room is not None:
             m.d.sync += s.room.eq(room)
-        s.states.go("OPEN")
+        s.states.go("START")
 
-    def _byte(self, m, s, state, byte, following, clocked=True):
-        """A state that sends a byte, or with `clocked` False lets its time pass; following: a state, or a function."""
+    def _send(self, m, s, state, following, clocked=True):
+        """A state that sends bits, or with `clocked` False lets the time of a byte pass; following: a state, or a function."""
         with s.states.state(state):
-            m.d.comb += [s.byte.eq(byte), s.clocking.eq(clocked), s.body.eq(state == "BODY")]
+            m.d.comb += s.clocking.eq(clocked)
             m.d.sync += s.beat.eq(s.beat + 1)
             with m.If(s.end):
                 m.d.sync += s.beat.eq(0)
@@ -238,42 +263,44 @@ class Keeper(wiring.Component):
     # States.
 
     def _begin(self, m, s):
-        """The states before the first command: the keeper rests, waits until the learner does, and takes the flash."""
+        """The states before the first command: the keeper rests, waits until the learner does, takes the flash, and begins a job."""
         with s.states.state("REST"):
-            m.d.sync += [s.busy.eq(0), s.again.eq(0)]
-            with m.If(s.undo | s.save):
-                m.d.sync += [s.task.eq(Mux(s.save, Task.SAVE, Task.UNDO)), s.save.eq(0), s.undo.eq(s.undo & s.save),
-                             s.busy.eq(s.save | s.has_before), self.failed.eq(0), s.room.eq(Mux(s.save, s.spare, s.newest))]
-                with m.If(s.save | s.has_before):
-                    s.states.go("QUIET")
-            with m.Elif(~s.blank.bit_select(s.spare, 1) & self.may_erase):
-                m.d.sync += [s.task.eq(Task.CLEAN), s.room.eq(s.spare)]
+            m.d.sync += [s.again.eq(0), s.task.eq(1 << Task.CLEAN), s.undo.eq(self.undo)]
+            with m.If(s.save):
+                m.d.sync += [s.task.eq(1 << Task.SAVE), s.save.eq(self.save), s.undo.eq(s.undo | self.undo), s.room.eq(s.spare)]
+                s.states.go("QUIET")
+            with m.Elif(s.undo & s.has_before):
+                m.d.sync += [s.task.eq(1 << Task.UNDO), s.room.eq(s.newest)]
+                s.states.go("QUIET")
+            with m.Elif(~s.blank & self.may_erase):
+                m.d.sync += s.room.eq(s.spare)
                 s.states.go("TAKE")
         with s.states.state("QUIET"):
             # A read that is not needed: it ends when the learner rests.
-            m.d.sync += [s.job.eq(Job.CHECK), s.segment.eq(0)]
             m.d.comb += self.host.valid.eq(1)
+            m.d.sync += s.job.eq(1 << Job.CHECK)
             with m.If(self.host.ready):
                 s.states.go("TAKE")
         with s.states.state("TAKE"):
             with m.If(self.given):
-                with m.Switch(s.task):
-                    with m.Case(Task.BOOT):
-                        m.d.sync += s.place.eq(0)
-                        s.states.go("WAKE")
-                    with m.Case(Task.UNDO):
-                        self._start(m, s, Job.MARK, place=VOID)
-                    with m.Default():
-                        self._start(m, s, Job.ERASE)
-                        with m.If(s.blank.bit_select(s.room, 1)):
-                            self._start(m, s, Job.MARK, place=BEGUN)
-        self._byte(m, s, "WAKE", RELEASE, "WAKING")
+                self._start(m, s, Job.ERASE)
+                with m.If(s.task[Task.UNDO] | s.blank):
+                    self._start(m, s, Job.MARK)
+                with m.If(s.task[Task.BOOT]):
+                    self._start(m, s, Job.CHECK)
+        self._send(m, s, "WAKE", "WAKING")
 
         def waited():
-            m.d.sync += s.place.eq(s.place + 1)
-            with m.If(s.place == self.waits):
-                self._start(m, s, Job.CHECK)
-        self._byte(m, s, "WAKING", 0, waited, False)
+            with m.If(s.place[self.waits.bit_length()]):
+                m.d.sync += s.awake.eq(1)
+                s.states.go("START")
+        self._send(m, s, "WAKING", waited, clocked=False)
+        with s.states.state("START"):
+            marks = Cat(s.job[Job.MARK] & s.task[Task.SAVE] & s.blank, s.job[Job.MARK] & s.task[Task.UNDO])  # BEGUN, VOID or ERASED
+            m.d.sync += [s.place.eq(Mux(s.job[Job.PROGRAM], SEQUENCE, marks)), s.segment.eq(s.job[Job.PROGRAM]), s.address.eq(0)]
+            s.states.go("OPEN")
+            with m.If(~s.awake):
+                s.states.go("WAKE")
 
     def _command(self, m, s):
         """The states of a command up to its address."""
@@ -282,51 +309,45 @@ class Keeper(wiring.Component):
             s.states.go("COMMAND")
             with m.If(s.writing):
                 s.states.go("ENABLE")
-        sector = (SECTOR - 1).bit_length()
-        place = Mux(s.job == Job.ERASE, Cat(Const(0, sector), s.sector)[:len(s.place)], s.place)
-        address = Cat(place, s.room, Const(self.base >> len(s.place) + 2, max(0, 22 - len(s.place))))[:24]
-        opcode = Mux(s.reading, READ, Mux(s.job == Job.ERASE, ERASE, PROGRAM))
-        self._byte(m, s, "OPEN", 0, opened, False)
-        self._byte(m, s, "ENABLE", ENABLE, "GAP")
-        self._byte(m, s, "GAP", 0, "COMMAND", False)
-        self._byte(m, s, "COMMAND", opcode, "HIGH")
-        self._byte(m, s, "HIGH", address[16:], "MIDDLE")
-        self._byte(m, s, "MIDDLE", address[8:16], "LOW")
+        self._send(m, s, "OPEN", opened, clocked=False)
+        self._send(m, s, "ENABLE", "GAP")
+        self._send(m, s, "GAP", "COMMAND", clocked=False)
 
         def addressed():
             s.states.go("UNIT")
-            with m.If(s.job == Job.ERASE):
+            with m.If(s.job[Job.ERASE]):
                 s.states.go("CLOSE")
-        self._byte(m, s, "LOW", address[:8], addressed)
+        m.d.comb += s.commands.eq(s.states.ongoing("COMMAND"))
+        self._send(m, s, "COMMAND", addressed)
 
     def _units(self, m, s):
         """The states of a unit: a byte of the slot, or a word of the learner's memory."""
         with s.states.state("UNIT"):
             s.states.go("BODY")
-            with m.If((s.job == Job.PROGRAM) & s.wide):
+            with m.If(s.job[Job.PROGRAM] & s.wide):
                 s.states.go("HOST")
         with s.states.state("HOST"):
             m.d.comb += self.host.valid.eq(1)
             with m.If(self.host.ready):
-                with m.If(s.job == Job.PROGRAM):
-                    m.d.sync += s.shift.eq(self.host_reply)
+                s.states.go("STEP")
+                with m.If(s.job[Job.PROGRAM]):
                     s.states.go("BODY")
-                with m.Else():
-                    s.states.go("STEP")
 
         def sent():
             s.states.go("STEP")
-            with m.If((s.job == Job.LOAD) & s.wide):
+            with m.If(s.job[Job.LOAD] & s.wide):
                 s.states.go("HOST")
-        self._byte(m, s, "BODY", s.unit, sent)
+        self._send(m, s, "BODY", sent)
+        m.d.comb += s.body.eq(s.states.ongoing("BODY"))
+        nothing = s.of_marks & (s.raw | ~s.begun)  # what follows need not be read
         with s.states.state("STEP"):
             s.states.go("UNIT")
             m.d.sync += s.address.eq(s.address + 1)
             with m.If(s.of_sequence):
                 m.d.sync += s.found.eq(s.shift)
             with m.If(s.last):
-                m.d.sync += [s.address.eq(s.first), s.segment.eq(s.segment + 1)]
-            with m.If((s.job == Job.MARK) | s.of_crc & s.last | (s.job == Job.PROGRAM) & (s.place[:8] == 0)):
+                m.d.sync += [s.address.eq(s.first), s.segment.eq(s.segment + 1), s.bad.eq(s.bad | nothing)]
+            with m.If(s.job[Job.MARK] | s.last & (s.of_crc | nothing) | s.job[Job.PROGRAM] & (s.place[:8] == 0)):
                 s.states.go("CLOSE")
 
     def _end(self, m, s):
@@ -339,73 +360,69 @@ class Keeper(wiring.Component):
         def polled():
             with m.If(~self.lines_in[1]):
                 s.states.go("DONE")
-        self._byte(m, s, "CLOSE", 0, closed, False)
-        self._byte(m, s, "POLL", STATUS, "STATUS")
-        self._byte(m, s, "STATUS", 0, polled)
+        self._send(m, s, "CLOSE", closed, clocked=False)
+        self._send(m, s, "POLL", "STATUS")
+        self._send(m, s, "STATUS", polled)
+        with s.states.state("DONE"):
+            with m.If(s.job[Job.CHECK]):
+                self._checked(m, s)
+            with m.If(s.job[Job.LOAD]):
+                m.d.sync += [s.sequence.eq(s.found), self.failed.eq(s.bad)]
+                self._loaded(m, s)
+            with m.If(s.job[Job.MARK]):
+                m.d.sync += s.blank.eq(~s.blank)
+                s.states.go("REST")
+                with m.If(s.task[Task.SAVE]):
+                    self._start(m, s, Job.MARK)
+                    with m.If(s.blank):
+                        self._start(m, s, Job.PROGRAM)
+                with m.If(s.task[Task.UNDO]):
+                    m.d.sync += [s.newest.eq(s.before), s.before.eq(s.newest), s.has_before.eq(0), s.blank.eq(s.blank)]
+                    self._start(m, s, Job.LOAD, s.before)
+            with m.If(s.job[Job.PROGRAM]):
+                s.states.go("OPEN")
+                with m.If(s.segment == len(self.slot.tables) + 4):
+                    self._start(m, s, Job.CHECK)
+            with m.If(s.job[Job.ERASE]):
+                m.d.sync += s.sector.eq(s.sector + 1)
+                s.states.go("REST")
+                with m.If(s.task[Task.SAVE]):
+                    s.states.go("OPEN")
+                with m.If(s.sector == self.slot.sectors - 1):
+                    m.d.sync += s.sector.eq(0)
+                    self._start(m, s, Job.MARK)
         with s.states.state("BOOTED"):
             self._start(m, s, Job.LOAD, s.newest)
             with m.If(~s.has_newest):
-                m.d.sync += self.ready.eq(1)
-                s.states.go("REST")
-        with s.states.state("DONE"):
-            with m.Switch(s.job):
-                with m.Case(Job.CHECK):
-                    self._checked(m, s)
-                with m.Case(Job.LOAD):
-                    m.d.sync += [s.sequence.eq(s.found), self.failed.eq(s.bad), self.ready.eq(1), self.done.eq(s.task != Task.BOOT)]
-                    s.states.go("REST")
-                with m.Case(Job.MARK):
-                    self._marked(m, s)
-                with m.Case(Job.PROGRAM):
-                    s.states.go("OPEN")
-                    with m.If(s.segment == len(self.slot.tables) + 4):
-                        self._start(m, s, Job.CHECK)
-                with m.Case(Job.ERASE):
-                    s.states.go("REST")
-                    m.d.sync += s.sector.eq(s.sector + 1)
-                    with m.If(s.sector == self.slot.sectors - 1):
-                        m.d.sync += s.sector.eq(0)
-                        self._start(m, s, Job.MARK, place=ERASED)
-                    with m.Elif(s.task == Task.SAVE):
-                        s.states.go("OPEN")
+                self._loaded(m, s)
 
-    def _marked(self, m, s):
-        """After a mark."""
-        with m.If(s.task == Task.UNDO):
-            m.d.sync += [s.newest.eq(s.before), s.before.eq(s.newest), s.has_before.eq(0)]
-            self._start(m, s, Job.LOAD, s.before)
-        with m.Elif(s.blank.bit_select(s.room, 1)):
-            m.d.sync += s.blank.bit_select(s.room, 1).eq(0)
-            self._start(m, s, Job.PROGRAM, place=SEQUENCE)
-        with m.Else():
-            m.d.sync += s.blank.bit_select(s.room, 1).eq(1)
-            self._start(m, s, Job.MARK, place=BEGUN)
-            with m.If(s.task == Task.CLEAN):
-                s.states.go("REST")
+    def _loaded(self, m, s):
+        """The learner has what it shall have; after a boot the spare slot is looked at."""
+        m.d.sync += [self.ready.eq(1), self.done.eq(~s.task[Task.BOOT])]
+        s.states.go("REST")
+        with m.If(s.task[Task.BOOT]):
+            m.d.sync += s.task.eq(1 << Task.CLEAN)
+            self._start(m, s, Job.CHECK, s.spare)
 
     def _checked(self, m, s):
         """After a slot was read: of the states that are whole the newest two are found."""
-        older = s.found - s.sequence
-        boots = s.task == Task.BOOT
-        with m.If(~s.bad):
-            with m.If(~s.has_newest | ~older[SEQUENCE_BITS - 1]):
+        older = (s.found - s.sequence)[:SEQUENCE_BITS]
+        with m.If(~s.bad & ~s.task[Task.CLEAN]):
+            with m.If(~s.has_newest | ~older[-1]):
                 m.d.sync += [s.newest.eq(s.room), s.has_newest.eq(1), s.sequence.eq(s.found), s.has_before.eq(s.has_newest),
                              s.before.eq(Mux(s.has_newest, s.newest, Cat(s.room[1], s.room.xor())))]
-            with m.Elif(older[:SEQUENCE_BITS].all()):
+            with m.Elif(older.all()):
                 m.d.sync += [s.before.eq(s.room), s.has_before.eq(1)]
-        with m.Elif(boots & ~s.raw & ~s.begun):
-            m.d.sync += s.blank.bit_select(s.room, 1).eq(1)
-            with m.If((s.room == s.before) & ~s.has_before):
-                m.d.sync += s.before.eq(s.spare)
-        with m.If(boots):
-            with m.If(s.room != SLOTS):
-                self._start(m, s, Job.CHECK, s.room + 1)
-            with m.Else():
+        with m.If(s.task[Task.BOOT]):
+            self._start(m, s, Job.CHECK, s.room + 1)
+            with m.If(s.room == SLOTS):
                 s.states.go("BOOTED")
-        with m.Else():
+        with m.If(s.task[Task.CLEAN]):
+            m.d.sync += s.blank.eq(~s.raw & ~s.begun)
+            s.states.go("REST")
+        with m.If(s.task[Task.SAVE]):
             m.d.sync += [s.again.eq(1), self.failed.eq(s.bad)]
-            with m.If(s.bad & ~s.again):
-                self._start(m, s, Job.ERASE)
-            with m.Else():
+            self._start(m, s, Job.ERASE)
+            with m.If(~s.bad | s.again):
                 m.d.sync += self.done.eq(1)
                 s.states.go("REST")
