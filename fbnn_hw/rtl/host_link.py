@@ -59,6 +59,8 @@ class HostLink(Requests, Replies, wiring.Component):
         Clocks of a bit on the line.
     plan : LearnPlan or None
         Of a design that learns.
+    keeps : bool
+        The member `hold` exists: while it is 1 no time passes that a result may take.
     address_bits : int
         Bits of a row's number in the banks.
     timeout_bits : int
@@ -79,7 +81,7 @@ class HostLink(Requests, Replies, wiring.Component):
         If a width, a mark or the image's size does not fit the protocol.
     """
 
-    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None,
+    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None, keeps=False,
                  address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=RGB_BITS):
         if score_bits > protocol.LOGIT_BITS:
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
@@ -94,7 +96,7 @@ class HostLink(Requests, Replies, wiring.Component):
         self.classes, self.size, self.lanes, self.latent_words, self.score_bits = classes, size, lanes, latent_words, score_bits
         self.mark, self.model_mark, self.clocks, self.plan = mark, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
-        self.learns = plan is not None
+        self.learns, self.keeps = plan is not None, keeps
         self.unknown = self.learns and plan.unknown
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
@@ -106,6 +108,7 @@ class HostLink(Requests, Replies, wiring.Component):
             "want_latent": Out(1), "busy": In(1),
             "abort": Out(1),  # strobes to reset the accelerator
             "ready": In(1),  # the weights are loaded
+            **({"hold": In(1)} if keeps else {}),
             "wrong_flash": In(1),  # the flash holds no weights of this configuration
             "model": In(8),  # a byte of the network's name
             "model_next": Out(1),  # strobes to rotate to the next
@@ -207,7 +210,8 @@ class HostLink(Requests, Replies, wiring.Component):
         m.d.comb += [s.tx.bytes.payload.eq(s.byte), s.tx.bytes.valid.eq(s.send)]
         s.sent = s.send & s.tx.bytes.ready
         m.d.sync += [s.offered.eq(s.offer & ~s.sent), s.send.eq(s.offered & s.offer & ~s.sent), s.wrong.eq(s.crc != 0)]
-        m.d.sync += [s.timer.eq(s.timer + 1), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
+        passes = ~self.hold if self.keeps else 1
+        m.d.sync += [s.timer.eq(s.timer + passes), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
         with m.If(s.sent | (s.strobe | s.broken) & ~s.keep):
             m.d.sync += [s.timer.eq(0), s.quiet.eq(0), s.late.eq(0)]
 
