@@ -159,6 +159,7 @@ class BoardTop(wiring.Component):
             members |= {"flash_pulse": Out(1 + double), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
                         "flash_input": In(4 << double)}  # pins of `FlashReader`
         if keep_base is not None:
+            self.unkept = Signal()  # something is to be kept, or is being kept
             self.keeper = Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, chip.wait_s, latency)
             members["keeping"] = Out(1)  # what was learned is being kept or loaded, and answers wait
         if self.store:
@@ -174,7 +175,8 @@ class BoardTop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.link = link = self.link
-        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready), self.active.eq(link.active),
+        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready),
+                     self.active.eq(link.active if self.keeper is None else link.active | self.unkept),
                      self.fault.eq(link.fault | link.wrong_flash)]
         large = self.config.technology == "wrapper"
         # One register drives the reset, so that it reaches thousands of others in time.
@@ -299,7 +301,8 @@ class BoardTop(wiring.Component):
         m.d.comb += [
             keeper.save.eq(changed & quiet[-1] & link.ready), keeper.may_erase.eq(~link.active & ~link.busy),
             link.hold.eq(keeper.wants if self.reader.again else keeper.busy),
-            keeper.host_reply.eq(link.host_reply), self.keeping.eq(keeper.busy)]
+            keeper.host_reply.eq(link.host_reply), self.keeping.eq(keeper.busy),
+            self.unkept.eq(changed | keeper.busy | keeper.wants)]
         ready = Signal()  # of the learner's port for a host
         m.d.comb += [link.host.ready.eq(ready & ~keeper.busy), keeper.host.ready.eq(ready & keeper.busy)]
         ports |= {

@@ -68,7 +68,8 @@ def test_slots_of_the_codec_are_loaded(programs):
 
 def damage(slot, number):
     """The bytes of a slot with something wrong in it, and what the codec says."""
-    return [(b"\xff" + slot[1:], "no state"), (slot[:2] + b"\x7f" + slot[3:], "undone"), (slot[:249] + b"\x01" + slot[250:], "configuration"),
+    return [(b"\xff" + slot[1:], "no state"),
+            (slot[:2] + b"\x7f" + slot[3:], "undone"), (slot[:249] + b"\x01" + slot[250:], "configuration"),
             (slot[:255] + b"\x01" + slot[256:], "model"), (slot[:247] + bytes([slot[247] ^ 4]) + slot[248:], "checksum"),
             (slot[:400] + bytes([slot[400] ^ 16]) + slot[401:], "checksum"), (slot[:-1] + bytes([slot[-1] ^ 1]), "checksum")][number]
 
