@@ -96,10 +96,12 @@ int main(int argc, char **argv) {
             uint64_t most, until;
             in >> most >> until;
             done = false;
+            int still = 0;  // cycles without work; between two sectors there are some
             for (uint64_t i = 0; i < most; i++) {
                 cycle();
                 const bool rests = i > 4 && dut.ready && !dut.busy;
-                if (until == 1 ? done : until == 2 ? rests && !dut.wants : until == 3 && rests) break;
+                still = rests && !dut.wants ? still + 1 : 0;
+                if (until == 1 ? done : until == 2 ? still > 20 : until == 3 && rests) break;
             }
         } else if (word == "save") dut.save = 1;
         else if (word == "undo") dut.undo = 1;
