@@ -86,6 +86,7 @@ def test_a_board_keeps_what_it_learns(network, tmp_path, monkeypatch, options):
         snapshot, answers = client.chip.snapshot(), client.classify(images).classes
         kept(snapshot)
         assert client.classify(images).classes == answers
+    board.port = None  # of the board that has lost its power
     with board, transport.Serial(board.port, 1_000_000) as line:
         client = Board.started(line, design)
         assert client.chip.snapshot() == snapshot and client.classify(images).classes == answers
@@ -94,7 +95,7 @@ def test_a_board_keeps_what_it_learns(network, tmp_path, monkeypatch, options):
 
 def test_snapshots_and_slots(network, tmp_path):
     """A snapshot becomes a slot and the slot the snapshot, whatever the learner knows."""
-    for options in ({"learn": "nearest-mean", "unknown": True, "forget": True}, {"learn": True, "exemplars": 8}):
+    for options in ({"learn": "nearest-mean", "unknown": True, "forget": True}, {"learn": True, "start": "empty", "exemplars": 8}):
         design = designs.generate(network, "ice40", out=tmp_path, weights="flash", keep=True, outputs=4, max_classes=4, **options)
         learner, slot = design.learner(), SlotPlan(design.config.learning)
         latents = np.random.default_rng(5).integers(0, 2, (6, learner.head.latent), np.uint8)
@@ -108,8 +109,8 @@ def test_snapshots_and_slots(network, tmp_path):
 
 
 def test_refusals(network):
-    for options, message in (({"keep": True}, "--keep, --start: only with --learn"),
-                             ({"keep": True, "learn": "means", "wrapper": "axi-stream"}, "--keep: expected without --wrapper"),
-                             ({"keep": True, "learn": "means", "weights": "chip"}, "--keep: the weights of this design come from chip")):
+    for options, message in (({}, "--keep, --start: only with --learn"),
+                             ({"learn": "means", "wrapper": "axi-stream"}, "--keep: expected without --wrapper and --duty-cycle"),
+                             ({"learn": "means", "weights": "chip"}, "--keep: the weights of this design come from chip, expected")):
         with pytest.raises(UsageError, match=message):
-            designs.plan(network, "ice40", max_classes=4, **options)
+            designs.plan(network, "ecp5", keep=True, **options)
