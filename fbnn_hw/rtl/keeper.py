@@ -136,7 +136,8 @@ class Keeper(wiring.Component):
         s = SimpleNamespace()
         word = self.slot.plan.host_bits
         # What is done.
-        s.task, s.job = Signal(len(Task), init=1 << Task.BOOT), Signal(len(Job), init=1 << Job.CHECK)
+        s.task = Signal(len(Task), init=1 << Task.BOOT)
+        s.job = Signal(len(Job), init=1 << Job.CHECK)
         s.writing = s.job[Job.MARK:].any()
         s.save = Signal()  # asked for
         s.undo = Signal()
@@ -144,8 +145,10 @@ class Keeper(wiring.Component):
         s.again = Signal()  # the slot is written for the second time
         # Slots, by their rooms 1 to 3.
         s.room = Signal(2, init=1)  # of the job
-        s.newest, s.before = Signal(2, init=3), Signal(2, init=1)
-        s.has_newest, s.has_before = Signal(), Signal()
+        s.newest = Signal(2, init=3)
+        s.before = Signal(2, init=1)
+        s.has_newest = Signal()
+        s.has_before = Signal()
         s.spare = s.newest ^ s.before
         s.blank = Signal()  # the spare slot is erased and says so
         s.sector = Signal(range(max(2, self.slot.sectors)))  # of the spare slot, the next to be erased
@@ -163,7 +166,10 @@ class Keeper(wiring.Component):
         s.raw = Signal(reset_less=True)  # it has no mark that it is erased
         s.begun = Signal(reset_less=True)  # it has a mark that a state was begun
         s.foreign = Signal()  # a slot has marks of another design
-        s.end, s.clocking, s.body, s.commands = Signal(), Signal(), Signal(), Signal()
+        s.end = Signal()  # the last cycle of what is sent
+        s.clocking = Signal()  # a state sends bits
+        s.body = Signal()  # those of a unit
+        s.commands = Signal()  # those of a command and its address
         return s
 
     def _segments(self, m, s):
