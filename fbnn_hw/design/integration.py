@@ -22,6 +22,7 @@ MEANING = {
     "logits": "a signed integer a class, in order; last with the final one", "result": "the class, after its logits",
     "latent": "words of the latent, before the result, where want_latent was 1", "want_latent": "sampled when the last logit leaves",
     "standby": "1: the banks rest; only while busy is 0 and no image comes",
+    "pause": "1: no image is loaded, since the learner's memory is read or written word by word",
     "busy": "0 while it waits for an image or takes one", "step": "steps of the program begun, for observers",
     "command": "from bit 0 on: command (3 bits), label, count (8 bits)",
     "refused": "the last command had an illegal label, or found it frozen",

@@ -56,6 +56,8 @@ class Options:
         With "nearest-mean": the chip answers "unknown" to an image that is far from every class.
     forget : bool
         With `learn`: classes can be forgotten one by one.
+    keep : bool
+        With `learn`: what the chip learns is kept in the board's flash, and loaded after power-up.
     start : str, optional
         With `learn`: "model", from the classes of the network on, or "empty", with no class; by default "model" with replay.
     pixels, lanes, outputs : int, optional
@@ -86,6 +88,7 @@ class Options:
     counter_bits: int | None = None
     unknown: bool = False
     forget: bool = False
+    keep: bool = False
     start: str | None = None
     pixels: int | None = None
     lanes: int | None = None
@@ -106,8 +109,10 @@ class Options:
             if (value := getattr(self, name)) not in legal:
                 words = [word for word in legal if isinstance(word, str)]
                 raise UsageError(f"--{name} {value}: expected {' or '.join(words)}{nearest(str(value), words)}")
-        if not self.learn and (self.max_classes or self.exemplars or self.counter_bits or self.forget or self.start):
-            raise UsageError("--max-classes, --exemplars, --counter-bits, --forget, --start: only with --learn")
+        if not self.learn and (self.max_classes or self.exemplars or self.counter_bits or self.forget or self.keep or self.start):
+            raise UsageError("--max-classes, --exemplars, --counter-bits, --forget, --keep, --start: only with --learn")
+        if self.keep and (self.wrapper or self.duty_cycle):
+            raise UsageError("--keep: expected without --wrapper and --duty-cycle, which leave the flash to nobody else")
         if self.unknown and self.learn != NEAREST_MEAN:
             raise UsageError(f"--unknown: only with --learn {NEAREST_MEAN}")
         if self.learn in ADDING and self.start == "model":

@@ -144,6 +144,8 @@ def parameters(plan, boot_bytes, frame_bytes):
         macros["LEARN"] = 1
     if config.sleeps:
         macros["SLEEPS"] = 1
+    if config.keeps:
+        macros["KEEPS"] = 1
     memory = "spram_0_0.memory" if config.technology == "ice40-spram" else "memory.memory"
     dump = " ".join(f'$writememh($sformatf("features_%0d_%0d_{q}.hex", frames, STEPS), dut.bank{q}.{memory}, 0, {plan.program.used - 1});'
                     for q in range(config.pixels))

@@ -88,6 +88,7 @@ def wrapper(config):
         .result__payload(result), .result__valid(result_valid), .result__ready(results_ready),
         .latent__payload({{last_word, latent}}), .latent__valid(latent_valid), .latent__ready(results_ready), .want_latent(want_latent),
         {weights if config.weights == "stream" else ""} {".standby(1'b0)," if config.sleeps else ""}
+        {".pause(1'b0)," if config.keeps else ""}
         .command__payload({{count, label[{label - 1}:0], command}}), .command__valid(command_valid), .command__ready(command_ready),
         .refused(refused), .known(), .used(), .frozen(frozen), .host__valid(host_valid), .host__ready(host_ready), .found(found),
         .host__payload({{host_data, host_address[{address - 1}:0], host_space, host_write}}));

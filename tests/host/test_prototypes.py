@@ -142,7 +142,7 @@ def test_what_has_no_meaning_is_refused(network, tmp_path):
                            ({"learn": "means", "unknown": True}, "--unknown: only with --learn nearest-mean"),
                            ({"learn": "means", "start": "model"}, "--start model: expected empty with --learn means, which begins with"),
                            ({"learn": True, "start": "none"}, "--start none: expected model or empty"),
-                           ({"forget": True}, "--exemplars, --counter-bits, --forget, --start: only with --learn")):
+                           ({"forget": True}, "--exemplars, --counter-bits, --forget, --keep, --start: only with --learn")):
         with pytest.raises(UsageError, match=words):
             designs.generate(network, "ice40", out=tmp_path, **options)
     assert not list(tmp_path.iterdir())
