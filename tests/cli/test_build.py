@@ -630,3 +630,22 @@ def test_the_record_is_json(design, tools, answer):
     answer("build", design, "--board", "icebreaker")
     record = json.loads((design / "build-icebreaker" / "build.json").read_text())
     assert record["tools"] == {"pyosys": "0.70"} and record["seed"] == 1 and len(record["seeds"]) == 1 and os.sep not in record["bitstream"]
+
+
+def test_a_file_for_the_drive(design, memory, tools, answer, refused, cli):
+    """`build --drag` writes it beside the bitstream, a build without it removes it, and what the drive cannot take is refused at once."""
+    where = design / "build-pico-ice"
+    assert f"drag     {where / 'drag.uf2'}\n" in cli("build", design, "--board", "pico-ice", "--drag")[1]
+    data = (where / "drag.uf2").read_bytes()
+    pages = {int.from_bytes(data[i + 12:i + 16], "little"): data[i + 32:i + 288] for i in range(0, len(data), 512)}
+    image = (where / "flash.bin").read_bytes()
+    assert pages[0].startswith((where / "bitstream.bin").read_bytes())
+    assert b"".join(pages[address] for address in sorted(pages) if address)[:len(image)] == image
+    answer("build", design, "--board", "pico-ice", "--rebuild")
+    assert not (where / "drag.uf2").exists()
+    for name, reason in (("icebreaker", "iCEBreaker shows no drive"), ("icesugar", "the drive of iCESugar v1.5 takes a plain bitstream")):
+        code, line = refused("build", design, "--board", name, "--drag", "--rebuild")
+        assert code == 2 and line.startswith(f"fbnn-hw build: --drag: {reason}")
+    assert not (design / "build-icesugar").exists()
+    folder = memory("ecp5-25f")
+    assert f"drag     {folder / 'build-icesugar-pro' / 'bitstream.bit'}\n" in cli("build", folder, "--board", "icesugar-pro", "--drag")[1]
