@@ -159,6 +159,9 @@ class Keeper(wiring.Component):
         s.segment = Signal(range(len(self.slot.tables) + 5))  # MARKS, SEQUENCE, marks of the design, tables, CRC
         s.address = Signal(max(8, len(self.host.payload.address)), reset_less=True)  # of the unit in its segment: a byte, or a word
         # Bits.
+        s.last = Signal()  # the unit is the last one of its segment
+        s.first = Signal.like(s.address)  # address of the first unit of the next segment
+        s.wide = Signal()  # the unit is a word
         s.shift = Signal(word, reset_less=True)
         s.crc = Signal(8 * CRC_BYTES, reset_less=True)
         s.beat = Signal(range(4 * max(32, word)))  # cycle of a command or a unit, 4 for each bit
@@ -178,9 +181,6 @@ class Keeper(wiring.Component):
                     *((space, first, first + count - 1) for space, first, count in self.slot.tables), (None, 0, CRC_BYTES - 1)]
         s.of_marks, s.of_sequence, s.of_design = (s.segment == number for number in range(3))
         s.of_crc = s.segment == len(segments) - 1
-        s.last = Signal()  # the unit is the last one of its segment
-        s.first = Signal.like(s.address)  # address of the first unit of the next segment
-        s.wide = Signal()  # the unit is a word
         space = Signal(Space)
         lasts = [last for *_, last in segments]
         # The upper bits are 0 in most segments.
