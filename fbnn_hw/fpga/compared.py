@@ -79,8 +79,10 @@ class Comparison:
                 return function[0]
             if place in self.at:
                 return place, pin
-            through = [i for i in range(4) if all(function[15 - k] == "01"[k >> i & 1] for k in range(16))]
-            if not through or f"I{through[0]}" not in cell.pins:
+            wired = [i for i in range(4) if f"I{i}" in cell.pins]  # an input without a wire is 0
+            comes = [k for k in range(16) if all(i in wired or not k >> i & 1 for i in range(4))]
+            through = [i for i in wired if all(function[15 - k] == "01"[k >> i & 1] for k in comes)]
+            if not through:
                 return "a LUT of no cell"
             net = cell.pins[f"I{through[0]}"]
         return "a loop"

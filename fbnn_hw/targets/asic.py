@@ -89,7 +89,8 @@ def _cells(text):
             if "function" in said:
                 pins[one[2]] = said["function"]
         words = 2 ** int(memory["address_width"]) if memory else 0
-        yield LibraryCell(match[2], float(values.get("area", memory.get("area", 0))), pins, inputs, words, int(memory.get("word_width", 0)))
+        area = float(values.get("area") or memory.get("area") or 0)
+        yield LibraryCell(match[2], area, pins, inputs, words, int(memory.get("word_width", 0)))
 
 
 def _first_pin(body):
