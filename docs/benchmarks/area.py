@@ -27,6 +27,9 @@ from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
+from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
+from fbnn_hw.rtl.camera.sccb import SccbWriter
+from fbnn_hw.rtl.camera.sensors import HM01B0, OV7670
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.learning.learner import Learner
 from fbnn_hw.rtl.levels import LevelUnpacker
@@ -105,6 +108,9 @@ DESIGNS = {
     "accelerator": lambda: accelerator(False),
     "accelerator-learn": lambda: accelerator(True),
     "learner-skip": lambda: learner(Head(1024, 2, 128, 2, 2)),
+    "camera": lambda: CameraFrontEnd(OV7670),
+    "camera-grey": lambda: CameraFrontEnd(HM01B0),
+    "sccb": lambda: SccbWriter(OV7670.writes, 36e6),
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
     "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),
 }

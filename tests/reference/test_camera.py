@@ -57,7 +57,7 @@ def test_a_picture_in_the_window(shape):
     side = min(shape)
     top, left = (shape[0] - side) // 2, (shape[1] - side) // 2
     corner = pictures[:, :, top:top + 16, left:left + 16].repeat(128, 2).repeat(128, 3)
-    cells = corner[:, :, :4 * side, :8 * side].reshape(2, 3, 4, side, 8, side).sum((3, 5), dtype=int)  # four rows, eight columns of the window
+    cells = corner[:, :, :4 * side, :8 * side].reshape(2, 3, 4, side, 8, side).sum((3, 5), dtype=int)  # 4 rows, 8 columns
     seen = (cells + side ** 2 // 2) // side ** 2
     expected = seen[:, 0] // 8 * 2048 + seen[:, 1] // 4 * 32 + seen[:, 2] // 8
     assert words.dtype == np.uint16 and np.array_equal(words[:, :4, :8], expected)
