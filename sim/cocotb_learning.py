@@ -19,6 +19,7 @@ from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner_memory import boot_rows
 from fbnn_hw.machine.protocol import Command, Space
 from sim.learning import CASES
+from tests import chip_words
 
 ASKED = 3
 """Cycles that LearningBoard and the bench add to a command."""
@@ -166,13 +167,20 @@ class Run:
     async def step(self):
         latent, label = self.sample()
         learner, chip = self.learner, self.chip
-        what = self.source.choice(["learn", "learn", "learn", "learn", "store", "rehearse", "classify", "illegal", "freeze"])
-        if what == "classify":
+        what = self.source.choice(["learn", "learn", "learn", "learn", "store", "rehearse", "classify", "illegal", "freeze",
+                                   *["classify", "forget"] * self.plan.forget])
+        living = [c for c in range(learner.known) if c not in learner.forgotten]
+        if what == "forget":
+            if len(living) > 1:
+                learner.forget(int(self.source.choice(living)))
+                await bridge(self.state.write)(learner.state)
+        elif what == "classify":
             await self.offer(latent)
             logits, best = await chip.classify()
             expected = learner.logits(latent[None])[0].tolist()
             assert logits == expected, f"logits {logits}, expected {expected}"
             assert not expected or best == learner.classify(latent[None])[0]
+            assert not self.plan.unknown or chip.get("unknown") == learner.unknown(latent[None])[0]
         elif what == "rehearse":
             count = int(self.source.integers(0, 5))
             await chip.command(Command.REHEARSE, 0, count)
@@ -191,8 +199,9 @@ class Run:
                 await chip.command(command, 0, 3)
                 assert chip.get("refused") and chip.get("frozen")
             await chip.command(Command.FREEZE, 0, 0)
-        elif what == "store" and self.plan.adds:
-            await chip.command(Command.STORE, 0)
+        elif what == "store" and (self.plan.adds or label in learner.forgotten):
+            await self.offer(latent)
+            await chip.command(Command.STORE, label)
             assert chip.get("refused")
         elif what == "learn" or label < learner.known:
             await self.offer(latent)
@@ -206,11 +215,12 @@ class Run:
     def learn_cycles(self, latent, label):
         """Have the twin learn; cycles of the chip where the plan tells them: no prototype presentations, no counts halved."""
         learner, plan = self.learner, self.plan
-        new, full, replays = label == learner.known, learner.buffer.used == plan.slots, plan.replays * bool(learner.buffer.used)
+        new = label not in range(learner.known) or label in learner.forgotten
+        full, replays = learner.buffer.used == plan.slots, plan.replays * bool(learner.buffer.used)
         updates, presented, pick = learner.updates, 0 if new else sum(learner.presented), learner.buffer.pick
         taken = pick.taken
         learner.learn(latent[None], [label])
-        if plan.prototype or sum(learner.presented) != presented + 1 + replays:
+        if plan.prototype or not plan.averages and sum(learner.presented) != presented + 1 + replays:
             return None
         return ASKED + plan.learn_cycles(
             learner.known, replays, learner.updates - updates, (pick.taken - taken) // plan.slot_bits, full, new)
@@ -224,22 +234,25 @@ async def compare(chip, learner, plan):
     state = state_of(plan, learner, chip)
     found = await bridge(state.read)()
     expected = learner.state
-    for name in ("design", "known", "frozen", "registers", "presented", "left", "labels"):
+    for name in ("design", "known", "frozen", "registers", "presented", "left", "labels", "limits", "forgotten"):
         assert getattr(found, name) == getattr(expected, name), f"{name}: {getattr(found, name)}, expected {getattr(expected, name)}"
     assert np.array_equal(found.latents, expected.latents), "exemplars differ"
     assert np.array_equal(found.output, expected.output), "counters differ"
     counts = await Access(chip).peek(Space.COUNTS, 0, plan.max_classes)
-    assert counts == learner.buffer.counts, f"counts {counts}, expected {learner.buffer.counts}"
+    assert plan.unknown or counts == learner.buffer.counts, f"counts {counts}, expected {learner.buffer.counts}"
     hidden = learner.sample_bits(expected.latents)
     for slot in range(min(3, len(found.labels))):
-        assert np.array_equal(await bridge(state.read_slot)(slot), hidden[slot])
+        assert np.array_equal(await bridge(chip_words.slot)(state, slot), hidden[slot])
     for label in range(learner.known):
         mirror, counters = await bridge(state.read_mirror)(label), found.output[label]
         assert np.array_equal(mirror[0], counters >= 0), f"mirror of class {label} is not the counters' sign"
-        if plan.rule == "means":
-            top = 3 * 2 ** plan.counter_bits // 8
-            expected = counters >= top, counters >= -top, (counters < top) & (counters >= -top)
-            assert np.array_equal(mirror[1:], expected), f"mirror of class {label} is not that of its counters"
+        if plan.planes > 1:
+            top = learner.presented[label] // 2 if plan.rule == "nearest-mean" else 3 * 2 ** plan.counter_bits // 8
+            strong = (counters >= top) | (counters < -top)
+            last = ~strong
+            if plan.rule == "nearest-mean":  # of the strong weights the first, the third and so on are 1
+                last[np.flatnonzero(strong)[::2]] = True
+            assert np.array_equal(mirror[1:], (counters >= top, counters >= -top, last)), f"mirror of class {label} is not its counters'"
     assert found.pack() == learner.snapshot()
 
 

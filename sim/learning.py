@@ -62,6 +62,12 @@ CASES = {
     "begun": _case(64, 5, 16, case={"shape": (8, 16)}, counter_bits=4, temperature=6, seed=4, prototype=5),
     "means": _case(64, 11, 1, {"copies": 2}, {"noise": 0.2, "gaps": (3, 1, 2)}, rule="means", counter_bits=3, replays=0,
                    thinning=0, seed=9),
+    "nearest": _case(64, 7, 1, {"copies": 2}, {"noise": 0.3, "gaps": (2, 3, 1)}, rule="nearest-mean", counter_bits=4, replays=0,
+                          thinning=0, seed=10, unknown=True, forget=True),
+    "nearest_wide": _case(32, 5, 1, case={"noise": 0.3, "shape": (8, 32)}, rule="nearest-mean", counter_bits=3, replays=0, thinning=0,
+                          seed=12),
+    "forgets": _case(32, 5, 7, {"copies": 2}, {"shipped": 2, "noise": 0.2}, temperature=6, counter_bits=4, prototype=3, seed=13,
+                     forget=True),
     "prototypes": _case(32, 100, 1, case={"noise": 0.3, "steps": 320, "grows": 0.9}, rule="prototypes", counter_bits=4, replays=0,
                         thinning=0, seed=8),
 }
@@ -80,7 +86,8 @@ class LearningBoard(wiring.Component):
         self.depth = depth
         self.learner = LearnerHardware(self.plan, self.score_bits, ALIGNED,
                                        ALIGNED + timing.accumulated(self.plan.lanes) - timing.READ - 1, (depth - 1).bit_length())
-        names = ("command", "refused", "busy", "class_count", "used", "frozen", "logits", "best", "host", "host_reply")
+        names = ("command", "refused", "busy", "class_count", "used", "frozen", "logits", "best", "host", "host_reply",
+                 *["unknown"] * self.plan.unknown)
         super().__init__({name: self.learner.signature.members[name] for name in names} | {"stall": In(4), "cut": In(1)})
 
     def elaborate(self, platform):
@@ -90,7 +97,7 @@ class LearningBoard(wiring.Component):
         stall, cut = Signal(4), Signal()
         board.d.sync += [stall.eq(self.stall), cut.eq(self.cut)]
         board.submodules.inside = ResetInserter(cut)(m)
-        for name in ("refused", "class_count", "used", "frozen", "best", "host_reply"):
+        for name in ("refused", "class_count", "used", "frozen", "best", "host_reply", *["unknown"] * p.unknown):
             m.d.comb += getattr(self, name).eq(getattr(learner, name))
         for name in ("command", "host"):
             asked, inside = getattr(self, name), getattr(learner, name)

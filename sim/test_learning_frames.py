@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fbnn_hw import Design
 from fbnn_hw.design.facts import read
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import LATENT
@@ -57,7 +58,7 @@ def test_every_bit_of_a_sequence(name, tmp_path):
     planned = design.plan.config
     assert planned.lists == (name == "lists") and planned.thresholds == (name != "lists") and planned.start_reads == (name == "spram")
     design.check_cycles()
-    shown = summary(read(design.folder))
+    shown = summary(read(Design(design.folder)))
     assert shown["layers"][-1]["layer"] == "logits" and shown["layers"][-1]["cycles"] == design.known["layers"][-1]["cycles"]
 
     source = np.random.default_rng(3)

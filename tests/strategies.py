@@ -31,11 +31,11 @@ def fill(topology, seed, thresholds=0.0):
     """`Network` with random weights; each layer that may have thresholds has them with probability `thresholds`."""
     rng = np.random.default_rng(seed)
     weights = {name: rng.integers(0, 2, shape, dtype=np.uint8) for name, shape in topology.weight_shapes().items()}
-    shapes, arrays = topology.verify(), {}
+    arrays = {}
     for layer in topology.ops:
-        shape = topology.threshold_shape(layer.name, shapes)
+        shape = topology.threshold_shape(layer.name)
         if shape and rng.random() < thresholds:
-            limit = topology.largest_sum(layer, shapes)
+            limit = topology.largest_sum(layer)
             spread = rng.choice([2, int(np.sqrt(limit)) + 1, limit + 1])
             arrays[layer.name] = rng.integers(-min(spread, limit + 1), min(spread, limit + 1) + 1, shape).astype(np.int32)
     return Network(topology, weights, arrays, {"seed": int(seed), "note": "random weights", "rate": 0.5})

@@ -1,18 +1,24 @@
-"""A design, its lesson and its snapshot, all made by version 0.1.0, go on working; one of two frames a pass is refused."""
+"""What earlier versions made goes on working: designs, lessons, snapshots, trainings; a design of two frames a pass is refused."""
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from fbnn_hw import Board, Design
 from fbnn_hw.base.errors import InputError
 from fbnn_hw.board.taught import Taught
 from fbnn_hw.cli import main
+from fbnn_hw.ir import checkpoint
 from fbnn_hw.reference import inference
+from fbnn_hw.train import start
+from fbnn_hw.train.incremental import Incremental
 from tests import virtual_boards
+from tests.train import test_incremental, test_offline
 
 FIXTURES = Path(__file__).parent / "fixtures"
 MADE = FIXTURES / "design-0.1.0.zip"
@@ -92,3 +98,44 @@ def test_a_command_refuses_it_in_one_line(capsys, of_two_frames, words):
     text = capsys.readouterr()
     assert (text.out, text.err) == ("", f"fbnn-hw {words[0]}: {line(of_two_frames)}\n")
     assert sorted(path.name for path in of_two_frames.iterdir()) == before
+
+
+@pytest.fixture(scope="module")
+def of_0_2_24(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("of_0_2_24")
+    zipfile.ZipFile(FIXTURES / "made-by-0.2.24.zip").extractall(folder)
+    return folder
+
+
+@pytest.mark.parametrize("target", ["ice40", "ecp5-25f", "gowin", "xilinx7", "generic"])
+def test_a_design_of_0_2_24_answers_as_it_did(of_0_2_24, target):
+    design = Design(of_0_2_24 / "designs" / target)
+    snapshot = design.folder.with_suffix(".snapshot")
+    said = json.loads(design.folder.with_suffix(".json").read_text())
+    images = np.concatenate([np.load(of_0_2_24 / f"{name}.npy") for name in "abc"]).transpose(0, 3, 1, 2)
+    with Board.interpreted(design) as board:
+        if snapshot.exists():
+            board.restore(snapshot)
+        assert board.classify(images).logits.tolist() == [image["logits"] for image in said["images"]]
+        assert list(board.names) == said["classes"]
+
+
+def test_a_training_of_0_2_24_goes_on(of_0_2_24):
+    known = torch.load(of_0_2_24 / "offline.state", weights_only=True)
+    run = test_offline.trainer(of_0_2_24)  # the same images, network and recipe
+    run.state_path = of_0_2_24 / "offline.state"
+    run.resume()
+    assert (run.epoch, run.step) == (known["epoch"], known["step"]) and 0 < run.step < run.steps
+    history = run.run()
+    assert history[:known["epoch"]] == known["history"] and len(history) == run.config.epochs
+    assert checkpoint.read(of_0_2_24 / "offline.pt").topology.classes == tuple(test_offline.FIXTURE.classes)
+
+
+def test_a_class_incremental_run_of_0_2_24_goes_on(of_0_2_24):
+    values = json.loads((of_0_2_24 / "cil.json").read_text())
+    config = replace(test_incremental.BASE, recipe=replace(test_incremental.RECIPE, epochs=2))
+    run = Incremental(config, test_incremental.TRAIN, test_incremental.TEST, start.read(of_0_2_24 / "fe.pt"), of_0_2_24 / "cil.state")
+    run.resume()
+    assert run.task == 1 and len(run.history) == 3
+    result = run.run()
+    assert len(result["history"]) == len(values["history"]) and result["classes"] == values["classes"]

@@ -20,10 +20,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from fbnn_hw import design as designs
 from fbnn_hw.checkpoints import load
-from fbnn_hw.compile.plan import plan
 from fbnn_hw.machine.learner import ACT_LATENCY, LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.reference.learning.config import ADDING_DEFAULTS
 from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
@@ -39,7 +40,6 @@ from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
 from fbnn_hw.rtl.sdram import CHIPS, SdramReader
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
-from fbnn_hw.targets import target
 
 SYNTHESIS = {"ice40": "synth_ice40 -device u -dsp -top top", "ecp5": "synth_ecp5 -nowidelut -abc9 -top top"}
 LUTS = {"SB_LUT4": 1, "CCU2C": 2, "ALU": 1} | {f"LUT{inputs}": 1 for inputs in range(1, 7)}
@@ -77,11 +77,15 @@ def learner(head):
     return Learner(LearnPlan.of(head, LearnConfig(16, 500), 4, 16, 10, learn_base=4096), 13, ACT_LATENCY, 7, 14)
 
 
-def accelerator(learns):
-    """For 0.5mb on an iCE40UP5K, P = 4; the one that learns has 16 classes."""
-    network = load("0.5mb.pt")
-    learn = (Head.of(network.topology), LearnConfig(16, 0)) if learns else None
-    return Accelerator(plan(network, target("ice40"), outputs=4, learn=learn).config)
+def mean_learner(**options):
+    """As `learner`, of the rule nearest-mean."""
+    config = LearnConfig(16, rule="nearest-mean", **ADDING_DEFAULTS["nearest-mean"], **options)
+    return Learner(LearnPlan.of(Head(1024), config, 4, 16, 0, learn_base=4096), 13, ACT_LATENCY, 7, 14)
+
+
+def accelerator(**options):
+    """For 0.5mb on an iCE40UP5K, P = 4; one that learns has 16 classes.  options: of `generate`."""
+    return Accelerator(designs.plan(load("0.5mb.pt"), "ice40", outputs=4, **options).config)
 
 
 DESIGNS = {
@@ -100,13 +104,25 @@ DESIGNS = {
     "host-link": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"), clocks=48),
     "host-link-learn": lambda: HostLink(classes=10, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"),
                                         clocks=48, plan=LearnPlan.of(Head(1024), LearnConfig(16, 266), 4, 16, 10)),
+    "host-link-unknown": lambda: HostLink(
+        classes=0, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"), clocks=48,
+        plan=mean_learner(unknown=True, forget=True).plan),
+    "host-link-mean": lambda: HostLink(
+        classes=0, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"), clocks=48, plan=mean_learner().plan),
     "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
     "flash-reader-2x": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128, double=True),
     "sdram-reader": lambda: SdramReader(CHIPS["256Mbit-16"], 80e6, 40896, 305728, 2),
     "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
     "learner": lambda: learner(Head(1024)),
-    "accelerator": lambda: accelerator(False),
-    "accelerator-learn": lambda: accelerator(True),
+    "learner-forget": lambda: Learner(
+        LearnPlan.of(Head(1024), LearnConfig(16, 500, forget=True), 4, 16, 10, learn_base=4096), 13, ACT_LATENCY, 7, 14),
+    "learner-mean": mean_learner,
+    "learner-mean-forget": lambda: mean_learner(forget=True),
+    "learner-mean-unknown-forget": lambda: mean_learner(unknown=True, forget=True),
+    "accelerator": accelerator,
+    "accelerator-learn": lambda: accelerator(learn=True, max_classes=16),
+    "accelerator-mean": lambda: accelerator(learn="nearest-mean", max_classes=16),
+    "accelerator-mean-unknown-forget": lambda: accelerator(learn="nearest-mean", max_classes=16, unknown=True, forget=True),
     "learner-skip": lambda: learner(Head(1024, 2, 128, 2, 2)),
     "camera": lambda: CameraFrontEnd(OV7670),
     "camera-grey": lambda: CameraFrontEnd(HM01B0),

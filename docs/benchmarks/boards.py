@@ -7,8 +7,8 @@
     python docs/benchmarks/boards.py --check                      exit code 1 if they are out of date
 
 A record is of a netlist.  It carries the hash of the Verilog that its command gave, and that of the synthesised netlist without its names
-(fbnn_hw.fpga.structure); in both, the marks of the configuration and of the network, constants in the link, are zero.  `refresh` generates
-the Verilog again, and builds a record with another hash anew, by its own command.  With --keep-figures nothing is placed and routed, only
+(structure.py); in both, the marks of the configuration and of the network, constants in the link, are zero.  `refresh` generates the
+Verilog again, and builds a record with another hash anew, by its own command.  With --keep-figures nothing is placed and routed, only
 synthesised: a record of the same netlist under other names gets the new hash and is marked as "renamed", for names move what nextpnr makes
 of a seed; any other is marked as "superseded", also one whose tools are not here.  The page says both.  A test fails where a record's hash
 is not today's and it is not marked as superseded.  version: that of this package which was placed and routed.
@@ -27,6 +27,7 @@ from pathlib import Path
 from unittest import mock
 
 import marked
+from structure import structure
 
 from fbnn_hw import __version__
 from fbnn_hw.targets import synthesis
@@ -145,7 +146,6 @@ def key(folder, record):
 def structure_of(folder, record):
     """Hash of a generated folder's netlist for a record's board, without names; None where the record's yosys is not there."""
     from fbnn_hw.fpga import toolchain
-    from fbnn_hw.fpga.structure import structure
     from fbnn_hw.targets.boards import board
 
     place = board(record["board"])

@@ -1,13 +1,16 @@
 """What a model's latents are worth for lessons in photographs: right answers after twenty pictures of each class, class after class.
 
     python docs/benchmarks/few_shot.py held-out teach.pt 0.5mb.pt --photographs tiny-imagenet-32.npz [--rules ...] [--draws N]
-    python docs/benchmarks/few_shot.py cifar100 teach.pt 0.5mb.pt --data-dir DIR
+    python docs/benchmarks/few_shot.py cifar100 teach.pt 0.5mb.pt --data-dir DIR [--unknown]
 
 The first asks the twenty classes of Tiny ImageNet that no training of docs/benchmarks/extractor.py sees, by which shape, losses and rule
 are chosen.  The second asks the test images of CIFAR-100, and is for a file that is done.  Of each class drawn, twenty pictures are taught
-and eighty others asked.  The rules of the chip, prototypes, means and replay, begin with no class.  Beside them stand the nearest mean in
-float, and the nearest mean in two bits: a weight is 3 where the sum of a class is half the number of its pictures or more, else 1, and the
-score is 1 less for each weight of 3.
+and eighty others asked.  The rules of the chip, prototypes, means, nearest-mean and replay, begin with no class.  Beside them stand the
+nearest mean in float, and the nearest mean in two bits: a weight is 3 where the sum of a class is half the number of its pictures or more,
+else 1, and the score is 1 less for each weight of 3.
+
+With --unknown the learner of the rule nearest-mean answers "unknown" by the limits that it learns from the lessons.  Asked are the eighty
+others of each class, which should not be unknown, and pictures of the classes that were not drawn, which should.
 
 tiny-imagenet-32.npz: the training images of Tiny ImageNet in 32 x 32 (as in github.com/DhanashriPalodkar/imageet32x32), "images" uint8
 (100000, 3, 32, 32), red, green, blue; "labels" (100000,), numbers of "names" (200,), the WordNet ids in sorted order.
@@ -22,11 +25,13 @@ from things import learned
 import fbnn_hw
 from fbnn_hw.data import datasets
 from fbnn_hw.reference.learning import LearnConfig, Learner
-from fbnn_hw.reference.learning.config import ADDING, ADDING_DEFAULTS
+from fbnn_hw.reference.learning.config import ADDING, ADDING_DEFAULTS, NEAREST_MEAN
 from fbnn_hw.train.predict import integer_logits
 
 TAUGHT, ASKED, MOST = 20, 80, 16
 """Pictures of a class that are taught, and that are asked; classes that the learner has room for."""
+OTHERS = 2000
+"""Pictures of classes that are not taught."""
 SLOTS, REHEARSED = 212, 1000
 """Exemplars of replay, and replays after a lesson."""
 HELD_OUT = (
@@ -67,7 +72,7 @@ def replayed(network, taught, labels, asked, seed):
 
 
 def added(network, taught, labels, asked, rule):
-    learner = Learner.of(network, LearnConfig(MOST, rule=rule, **ADDING_DEFAULTS), keep_classes=False)
+    learner = Learner.of(network, LearnConfig(MOST, rule=rule, **ADDING_DEFAULTS[rule]), keep_classes=False)
     learner.learn(taught, labels)
     return learner.classify(asked)
 
@@ -98,6 +103,21 @@ def shares(network, latents, labels, rule, classes, draws):
     return np.array(right)
 
 
+def unknown(network, latents, labels, classes, draws):
+    """Shares (draws, 3): of pictures of taught classes those that are answered "unknown" and those that are right, of others the first."""
+    shares = []
+    for seed in range(draws):
+        taught, asked = draw(labels, classes, seed)
+        numbers, own = np.arange(classes), latents[asked.ravel()]
+        learner = Learner.of(network, LearnConfig(MOST, rule=NEAREST_MEAN, unknown=True, **ADDING_DEFAULTS[NEAREST_MEAN]))
+        learner.learn(latents[taught.ravel()], numbers.repeat(TAUGHT))
+        others = np.random.default_rng(seed).permutation(np.flatnonzero(~np.isin(labels, labels[taught[:, 0]])))[:OTHERS]
+        lost = learner.unknown(own)
+        right = ~lost & (learner.classify(own) == numbers.repeat(ASKED))
+        shares.append((lost.mean(), right.mean(), learner.unknown(latents[others]).mean()))
+    return np.array(shares)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", choices=("held-out", "cifar100"))
@@ -107,17 +127,24 @@ def main():
     parser.add_argument("--rules", nargs="+", choices=RULES, default=list(RULES))
     parser.add_argument("--classes", nargs="+", type=int, default=[3, 5, 12])
     parser.add_argument("--draws", type=int, default=30)
+    parser.add_argument("--unknown", action="store_true")
     args = parser.parse_args()
     if args.data == "held-out":
         images, labels, _ = photographs(args.photographs, True)
     else:
         test = datasets.load("cifar100", args.data_dir, "test")
         images, labels = test.images, test.labels
-    print("| % right | " + " | ".join(f"{count} classes" for count in args.classes) + " |\n" + "|---" * (len(args.classes) + 1) + "|",
-          flush=True)
+    columns = ("% known, unknown", "known, right", "others, unknown") if args.unknown else ()
+    heads = ["; ".join(columns) or "% right", *(f"{count} classes" for count in args.classes)]
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
     for name in args.models:
         network = fbnn_hw.load(name)
         latents = integer_logits(network, images, "torch", latent=True)[1]
+        if args.unknown:
+            cells = [100 * unknown(network, latents, labels, count, args.draws).mean(0) for count in args.classes]
+            texts = ["; ".join(f"{value:.1f}" for value in cell) for cell in cells]
+            print(f"| `{Path(name).name}` | " + " | ".join(texts) + " |", flush=True)
+            continue
         for rule in args.rules:
             cells = [shares(network, latents, labels, rule, count, args.draws) for count in args.classes]
             print(f"| `{Path(name).name}`, {rule} | " + " | ".join(

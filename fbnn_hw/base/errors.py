@@ -8,6 +8,8 @@ import numbers
 import re
 import reprlib
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _repr = reprlib.Repr()
@@ -85,6 +87,21 @@ class InputError(FbnnError):
     """A file, image, checkpoint or data set that is missing or damaged."""
 
     exit_code = 3
+
+
+def require(holds: Any, where: object, found: str, expected: str) -> None:
+    """Raises InputError, which names the place and what is there, unless a condition holds."""
+    if not holds:
+        raise InputError(f"{where}: {found}, expected {expected}")
+
+
+@contextmanager
+def at(where: object) -> Iterator[None]:
+    """What is refused in the block, with its place before it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 class FitError(FbnnError):

@@ -68,8 +68,13 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
         partial.replace(target)
-        if durable:
-            _sync_folder(target.parent)
+        if durable:  # its name too; Windows opens no folders
+            with suppress(OSError):
+                number = os.open(target.parent, os.O_RDONLY)
+                try:
+                    os.fsync(number)
+                finally:
+                    os.close(number)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}), expected a file name in a folder that can") from None
     finally:
@@ -82,16 +87,6 @@ def new(path: Path) -> BinaryIO:
     with suppress(FileNotFoundError):
         path.unlink()
     return open(path, "xb")
-
-
-def _sync_folder(path):
-    """Bring the names in a folder to the disk.  Windows opens no folders."""
-    with suppress(OSError):
-        number = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
 
 
 @contextmanager

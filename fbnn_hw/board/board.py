@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from ..base import bits, files
-from ..base.errors import FbnnError, InputError, UsageError, whole
+from ..base.errors import FbnnError, InputError, UsageError, spelled, whole
 from ..base.progress import silent
 from ..design import Design, holding, link_speeds
 from ..link import speed
@@ -39,13 +39,15 @@ class Classification:
     ----------
     logits : int32 array (N, classes known)
     classes : list of int
-        Class number of each image; None where the board knows no class.
+        Class number of each image; None where the board knows no class, or answers "unknown".
     names : list of str
-        Their names; None where the board knows no class.
+        Their names; None as there.
     latents : uint8 array (N, bits of the latent), or None
         Bits, 0 and 1; None where they were not asked for.
     cycles : list of int
         Clocks of each image, from its last byte to its first logit.
+    unknown : list of bool
+        Whether the answer is "unknown".
     """
 
     logits: np.ndarray
@@ -53,6 +55,7 @@ class Classification:
     names: list[str | None]
     latents: np.ndarray | None = None
     cycles: list[int] = field(default_factory=list)
+    unknown: list[bool] = field(default_factory=list)
 
 
 class Board:
@@ -127,19 +130,8 @@ class Board:
     def interpreted(cls, design: Design | str | Path, *, note=None):
         """Start the interpreted board of a design, which needs no compiler; a context manager that yields a `Board`.
 
-        It gives the bits of the virtual board, whose kept state it shares, and shows nothing of gates.
-
-        Parameters
-        ----------
-        design : Design, str or Path
-            The design, or its folder.
-        note : callable, optional
-            Called with lines for the user.
-
-        Raises
-        ------
-        InputError
-            The folder's program cannot be carried out, or another program runs a board of this folder.
+        It gives the bits of the virtual board, whose kept state it shares, and shows nothing of gates.  design, note: as of `virtual`.
+        Raises InputError where the folder's program cannot be carried out, or another program runs a board of this folder.
         """
         from ..simulate import virtual
         from .interpreted import NOTE, InterpretedBoard
@@ -191,12 +183,13 @@ class Board:
                              "build and flash that folder, or name another with --design")
         if self.design:
             self.identity.compare(self.design.config, self.client.name)
+            self.client.asks_unknown = bool(self.learns and self.design.config.learning.unknown)
 
     # Classes and images.
 
     @property
-    def names(self) -> list[str]:
-        """Names of the classes that the board knows; a class without a name is `class N`."""
+    def names(self) -> list[str | None]:
+        """Names of the classes that the board knows, by number; a class without a name is `class N`, a forgotten one None."""
         if self.learns and self._of_the_design():
             kept = self.pupil.kept
             if self.pupil.twin or kept.file.exists() or kept.lesson.exists():
@@ -239,13 +232,16 @@ class Board:
                                      "one of each class known")
                 cycles.append(status.cycles)
                 bar.update()
-        classes = [result.index for result in results]
+        unknown = [result.unknown for result in results]
+        classes = [None if result.unknown else result.index for result in results]
         return Classification(np.array([result.logits for result in results], np.int32), classes,
-                              [None if n is None else names[n] for n in classes], self._latents(results) if latent else None, cycles)
+                              [None if n is None else names[n] for n in classes], self._latents(results) if latent else None, cycles,
+                              unknown)
 
     def answer(self, image) -> int | None:
-        """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class.  Raises as `classify`."""
-        return self.client.classify(*self._pixels(self.pictures(np.asarray(image)[None]))).index
+        """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class or "unknown".  Raises as `classify`."""
+        result = self.client.classify(*self._pixels(self.pictures(np.asarray(image)[None])))
+        return None if result.unknown else result.index
 
     def pictures(self, images):
         """`images` as an array that the board takes, uint8 RGB (N, 3, S, S) with N from 1; raises InputError where they are none."""
@@ -307,8 +303,11 @@ class Board:
             RGB pictures of the class.
         label : str
             Name of the class, known or new.
-        options
-            `passes` and `progress` of `lesson.teach`.
+        passes : int, optional
+            Times that all images are shown.  By default until the share `lesson.ENOUGH` of them is right, at most `lesson.MOST` times; to
+            a learner of prototypes once, since more would only add the same sums.
+        progress : callable
+            Makes a progress bar, as tqdm does.
 
         Returns
         -------
@@ -326,9 +325,28 @@ class Board:
 
         return teach(self, images, label, **options)
 
+    def forget(self, label: str) -> None:
+        """Make the board forget a class: its row and its exemplars.  All others stay as they are and keep their numbers; `undo` brings
+        it back.
+
+        Raises UsageError where the design cannot forget, the class is not known, or it is the last one of a design that ships some,
+        InputError where the board is frozen.
+        """
+        names, learner = self.names, self.held_design().learner()
+        number = next((n for n, name in enumerate(names) if name and spelled(name) == spelled(label)), None)
+        if number is None:
+            raise UsageError(f"--forget {label}: the board knows {', '.join(filter(None, names)) or 'no class'}, expected one of them")
+        learner.restore(self.twin.snapshot())
+        if learner.frozen:
+            raise InputError(f"{self.client.name}: is frozen, expected a board that may forget; --thaw or Board.freeze(False) ends that")
+        learner.forget(number)
+        names[number] = None
+        self.pupil.begin()
+        self.pupil.take_up(Taught(tuple(names[:learner.known]), learner.snapshot()), self.file, self.pupil.taught())
+
     def snapshot(self, path: str | Path) -> None:
-        """Read what the board was taught, and write it to a file together with the names of the classes."""
-        files.write(path, Taught(tuple(self.names), self.chip.snapshot()).pack())
+        """Write what the board was taught, and the names of the classes, to a file."""
+        files.write(path, self.pupil.taught().pack())
 
     def restore(self, path: str | Path) -> None:
         """Restore what a file of `snapshot` holds.  Raises InputError, before anything changes, where the file is not of this design."""
@@ -375,12 +393,6 @@ class Board:
         """Whether the design is known, and its weights are the board's."""
         return self.design is not None and self.design.model_mark == self.identity.model.hex()
 
-    def keep(self) -> Path:
-        """Write what it was taught into the folder of the design; returns the file.  Each lesson does so by itself."""
-        self.pupil.begin()
-        self.pupil.commit()
-        return self.file
-
     def keep_interrupted(self) -> Path | None:
         """As `Pupil.interrupted`; None where nothing was begun."""
         return self._pupil.interrupted() if self._pupil else None
@@ -422,19 +434,10 @@ class Board:
             except InputError as error:
                 raise InputError(f"{error}; move it away, and the board begins with the classes of the design") from None
 
-    def lost_power(self) -> Path | None:
-        """Copy `file` to another name where the board does not know what it holds; returns that name, or None.
-
-        A board forgets when its power goes, and another board of the same design never knew it.  Each change of a board begins with
-        this, since what it leads to replaces `file`.
-        """
-        self.pupil.begin()
-        return self.pupil.aside
-
     def put_aside(self) -> Path | None:
         """Write what the board learned beside `file`; None where it learned nothing.  Of a board that is astray, copy `file`."""
         try:
-            taught = Taught(tuple(self.names), self.twin.snapshot())
+            taught = self.pupil.taught()
         except Astray:
             return self.pupil.kept.aside()
         if taught.snapshot == self.pupil.design.learner().snapshot():

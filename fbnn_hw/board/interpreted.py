@@ -20,6 +20,7 @@ from ..machine import protocol
 from ..machine.interpreter import Machine
 from ..machine.learner import LearnPlan
 from ..machine.protocol import Fault, Opcode, Space
+from ..reference.learning.config import FORGOTTEN
 from ..reference.learning.learner import Learner
 from ..reference.learning.lfsr import REGISTERS
 from ..reference.learning.snapshot import State
@@ -171,9 +172,11 @@ class InterpretedBoard:
         """(opcode, payload) of the request whose first byte has come."""
         config, size = self.design.config, 0
         opcodes = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS if self.learner else ())
+        if config.learning and config.learning.unknown:
+            opcodes += protocol.UNKNOWN_REQUESTS
         opcode = self._expected(opcodes, Fault.OPCODE)
         self._sequence = self._take(1)[0]
-        if opcode & ~3 == Opcode.CLASSIFY:
+        if opcode & ~protocol.FLAGS == Opcode.CLASSIFY:
             size = config.image_bytes
         elif opcode in protocol.LEARNING_REQUESTS:
             size = protocol.OPERAND_BYTES
@@ -212,7 +215,7 @@ class InterpretedBoard:
             frozen = self.memory.frozen if self.learner else False
             return protocol.Status(True, False, self._frames & 0xFFFF, self._errors & 0xFFFF, self._cycles, frozen).pack()
         if opcode < Opcode.LEARN:
-            return self._classified(opcode & 3, payload)
+            return self._classified(opcode & protocol.FLAGS, payload)
         number, count = int.from_bytes(payload[:3], "little"), payload[3]
         word_bytes = self.design.config.learning.host_bits // 8
         if Opcode.PEEK <= opcode < Opcode.POKE:
@@ -235,17 +238,19 @@ class InterpretedBoard:
         config, image = self.design.config, np.frombuffer(payload, np.uint8)
         if not config.takes_levels:
             image = image.reshape(config.size, config.size, 3).transpose(2, 0, 1)
-        logits = self.machine.run(image)
+        logits, unknown = self.machine.run(image), False
         words = self.machine.banks[0, config.latent_base:config.latent_base + config.latent_words].reshape(-1)
         if self.learner:
             self._sample = words[self.design.layout["latent_bits"]][None]
-            logits = self.memory.scores(self._sample)
+            logits, unknown = self.memory.answer(self._sample)
         estimate = self.design.estimate
         self._cycles = estimate["cycles" if self._frames else "first_cycles"] - estimate["load_cycles"] & CYCLES
         self._frames += 1
+        index = int(np.argmax(logits)) if len(logits) else 0
+        if unknown and flags & protocol.UNKNOWN:
+            index |= protocol.UNKNOWN_CLASS
         return (np.array(logits).astype("<i2").tobytes() * bool(flags & protocol.LOGITS)
-                + np.packbits(words, bitorder="little").tobytes() * bool(flags & protocol.LATENT)
-                + (int(np.argmax(logits)) if len(logits) else 0).to_bytes(2, "little"))
+                + np.packbits(words, bitorder="little").tobytes() * bool(flags & protocol.LATENT) + index.to_bytes(2, "little"))
 
     def _learned(self, opcode, number, count):
         """LEARN, STORE, REHEARSE or FREEZE."""
@@ -260,7 +265,8 @@ class InterpretedBoard:
             raise _Refused(Fault.LABEL)
         if learner.frozen:
             raise _Refused(Fault.FROZEN)
-        if of_sample and (number > learner.known - (opcode == Opcode.STORE) or number >= learner.config.max_classes):
+        if of_sample and (number > learner.known - (opcode == Opcode.STORE) or number >= learner.config.max_classes
+                          or opcode == Opcode.STORE and number in learner.forgotten):
             raise _Refused(Fault.LABEL)
         if of_sample:
             (learner.learn if opcode == Opcode.LEARN else learner.store)(self._sample, [number])
@@ -333,15 +339,29 @@ class _Memory:
         self.shown = self.poked = False
         return self.learner
 
-    def scores(self, latent: np.ndarray) -> np.ndarray:
-        """Logits of a latent, uint8 bits (1, latent).  A host may have written the mirror alone (`ChipState.show`)."""
-        if not self.poked:
-            return self.learner.logits(latent)[0]
-        known, strong = min(self._word(Space.SCALARS, 0), self.plan.max_classes), self.plan.strong
+    def answer(self, latent: np.ndarray) -> tuple[np.ndarray, bool]:
+        """(logits, whether the answer is "unknown") of a latent, uint8 bits (1, latent).
+
+        A host may have written what classification reads alone (`ChipState.show`).
+        """
+        learner = self._shown() if self.poked else self.learner
+        return learner.logits(latent)[0], bool(learner.unknown(latent)[0])
+
+    def _shown(self) -> Learner:
+        """The twin, with the answers of the mirror and of the table of the classes."""
+        known, strong = min(self._word(Space.SCALARS, 0), self.plan.max_classes), self.plan.config.strong(2)
         mirrors = [self.chip.read_mirror(label).astype(np.int8) for label in range(known)]
-        output = [mirror[0] - 1 if self.plan.planes == 1 else np.select(
+        rows = [mirror[0] - 1 if self.plan.planes == 1 else np.select(
             [mirror[1] > 0, mirror[0] > 0, mirror[2] > 0], [strong, 0, -1], -1 - strong) for mirror in mirrors]
         self.twin.reset()
-        shape = len(output), self.learner.head.fan_in
-        self.twin.restore(replace(self.twin.state, known=known, output=np.array(output, np.int8).reshape(shape)).pack())
-        return self.twin.logits(latent)[0]
+        output = np.array(rows, np.int8).reshape(known, self.learner.head.fan_in)
+        state = replace(self.twin.state, known=known, output=output)
+        if self.plan.forget:
+            forgotten = [label for label in range(known) if self._word(Space.PRESENTED, label) >> 8 >= FORGOTTEN]
+            output[forgotten] = 0
+            state = replace(state, forgotten=frozenset(forgotten))
+        if self.plan.unknown:
+            state = replace(state, limits=self.chip.limits())
+        presented = [2 * (label < known and label not in (state.forgotten or ())) for label in range(self.plan.max_classes)]
+        self.twin.restore(replace(state, presented=presented).pack())
+        return self.twin

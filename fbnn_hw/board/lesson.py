@@ -69,7 +69,8 @@ def class_number(board, label: str) -> int:
     """Number of the class `label`, known or the next new one.  Raises InputError where there is no room for a new one."""
     check_label(label)
     names, most = board.names, board.identity.max_classes
-    number = next((n for n, name in enumerate(names) if spelled(name) == spelled(label)), len(names))
+    free = names.index(None) if None in names else len(names)
+    number = next((n for n, name in enumerate(names) if name and spelled(name) == spelled(label)), free)
     if number == most:
         raise InputError(f"--label {label}: the board has room for {most} classes and knows {', '.join(names)}; expected one "
                          "of them, or a design made with more --max-classes")
@@ -77,34 +78,10 @@ def class_number(board, label: str) -> int:
 
 
 def teach(board, images, label: str, passes: int | None = None, progress=silent) -> Lesson:
-    """Teach a board a class.
+    """Teach a `board.Board` a class, as its method `learn` says.
 
     What the board knew before is kept in the file `board.before`, for `board.undo`; what it knows
     afterwards, in `board.file`.  Each lesson pass is announced before; see `pupil`.
-
-    Parameters
-    ----------
-    board : board.Board
-    images : uint8 array (N, 3, S, S)
-        RGB pictures of the class.
-    label : str
-        Name of the class, known or new.
-    passes : int, optional
-        Times that all images are shown.  By default until the share `ENOUGH` of them is right, at
-        most `MOST` times; to a learner of prototypes once, since more would only add the same sums.
-    progress : callable
-        Makes a progress bar, as tqdm does.
-
-    Returns
-    -------
-    Lesson
-
-    Raises
-    ------
-    InputError
-        The board is frozen, does not learn or has no room for a class; the images have another shape or type.
-    UsageError
-        The label is no legal name, or `passes` no whole number from 1.
     """
     if passes is not None and not whole(passes, 1):
         raise UsageError(f"passes: found {passes!r}, expected a whole number from 1")
@@ -114,15 +91,16 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     if twin.config.adds:
         passes = passes or 1
     names = board.names
-    label = spelled(label) if index == len(names) else names[index]
-    lesson = Lesson(label, index, index == len(names), len(images))
+    new = index == len(names) or names[index] is None
+    label = spelled(label) if new else names[index]
+    lesson = Lesson(label, index, new, len(images))
     labels, latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
     before, origin = _answers(twin, latents), board.pupil.taught()
     features = inference.latents(board.design.network, images)
     with progress(desc="images on the board") as bar:
         while lesson.passes < (passes or MOST) and (passes or lesson.right_after < ENOUGH * lesson.images):
             board.pupil.announce(*(("learn", index, np.packbits(latent).tobytes()) for latent in features),
-                                 names=[*names, label] if lesson.new else names, origin=origin)
+                                 names=[*names[:index], label, *names[index + 1:]], origin=origin)
             _show(board, lesson, images, features, bar)
     after = _answers(twin, latents)
     for number in np.unique(labels[labels != index]).tolist():

@@ -157,7 +157,7 @@ class Pupil:
     twin : Learner or None
         None before `find`.
     names : list of str
-        Names of the classes known.
+        Names of the classes known, None for a forgotten one.
     resumed : bool
         Whether the board was found on the way of a change that another program had begun.
     aside : Path or None
@@ -170,15 +170,15 @@ class Pupil:
         self.chip = ChipState(design.config.learning, design.learner(), client.peek, client.poke)
         self.twin: Learner | None = None
         self.resumed, self.aside = False, None
-        self._names: tuple[str, ...] = ()
+        self._names: tuple[str | None, ...] = ()
         self._found = ""
         self._change: Change | None = None  # begun by this program and not kept yet
         self._began = False
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> list[str | None]:
         self.find()
-        return named(self._names, self.twin.known)
+        return [None if label in self.twin.forgotten else name for label, name in enumerate(named(self._names, self.twin.known))]
 
     def taught(self) -> Taught:
         """What the twin knows."""
@@ -267,8 +267,10 @@ class Pupil:
                 self.twin.restore(taught.snapshot, str(self.kept.file))
             self._names = self._titled(self.kept.taught())
         if self._found == "begun":
-            change = self.kept.begun()
-            if self.kept.mark() != change.replaces and self.kept.taught() != self.taught():  # it has more than the board
+            change, kept = self.kept.begun(), self.kept.taught()
+            led_here = {one.snapshot for one in (change.start, change.origin) if one}
+            if kept and kept != self.taught() and (self.kept.mark() != change.replaces  # it has more than the board
+                                                   or kept.snapshot not in led_here):  # the change was to bring it back
                 self.aside = self.kept.aside()
             self.kept.keep(self.taught(), change.origin)
             self.resumed = True
@@ -380,7 +382,8 @@ class Pupil:
     def reset(self) -> None:
         """Put the board into its shipped state."""
         shipped = self.design.learner()
-        self._replace(Taught(tuple(self.names[:shipped.known]), shipped.snapshot()), self.client.reset)
+        names = self.design.classes if shipped.config.forget else self.names
+        self._replace(Taught(tuple(names[:shipped.known]), shipped.snapshot()), self.client.reset)
 
     def _replace(self, taught, act, origin=None):
         self.announce(("state", taught.snapshot), names=self._titled(taught), origin=origin)

@@ -37,30 +37,13 @@ def entry(check, expected, seen, passed):
 def checks(board, design, count=IMAGES, progress=silent, kept=None):
     """Test a board against the reference.
 
-    What the board was taught is restored at the end.  After an interrupt a board on a desk has `board.KEEP_S` seconds for it, and a
-    simulated one ends.
+    What the board was taught is restored at the end.  After an interrupt a board on a desk has `pupil.KEEP_S` seconds for it, and a
+    simulated one ends.  board: board.Board.  design: the Design that it holds.  count: of images to classify.  progress: makes a progress
+    bar, as tqdm does.  kept: called with the Path of the file that has what the board was taught, where an interrupt left no time to
+    restore it.
 
-    Parameters
-    ----------
-    board : board.Board
-    design : design.Design
-        The design that it holds.
-    count : int
-        Images to classify.
-    progress : callable
-        Makes a progress bar, as tqdm does.
-    kept : callable, optional
-        Called with the Path of the file that has what the board was taught, where an interrupt left no time to restore it.
-
-    Returns
-    -------
-    list of dict
-        The checks that were made, each {check, expected, found, passed}.
-
-    Raises
-    ------
-    UsageError
-        Fewer images are shipped than `count`, or the board is an interpreted one.
+    Returns the checks that were made, each a dict of `entry`.  Raises UsageError where fewer images are shipped than `count`, or the board
+    is an interpreted one.
     """
     if isinstance(board.client.transport, InterpretedBoard):
         raise UsageError(NO_GATES)

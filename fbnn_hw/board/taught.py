@@ -21,12 +21,12 @@ MAX_BYTES = 1 << 26
 EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
 
 
-def named(names: Sequence[str], count: int) -> list[str]:
+def named(names: Sequence[str | None], count: int) -> list[str | None]:
     """Names of `count` classes: `names` first, then `class N`, with a ' added where that name exists."""
     return list(titled(names[:count], [f"class {number}" for number in range(count)]))
 
 
-def titled(names: Sequence[str], classes: Sequence[str]) -> tuple[str, ...]:
+def titled(names: Sequence[str | None], classes: Sequence[str]) -> tuple[str | None, ...]:
     """`names`, then those of `classes` behind them; `class N`, and a ' as often as needed, in place of one that is there."""
     result = list(names)
     for number, name in enumerate(classes[len(names):], len(names)):
@@ -44,13 +44,13 @@ class Taught:
     Attributes
     ----------
     names : tuple of str
-        Names of the classes known, from class 0 on.  There may be fewer names than classes; a bare
-        snapshot has none.
+        Names of the classes known, from class 0 on, None for a forgotten one.  There may be fewer names
+        than classes; a bare snapshot has none.
     snapshot : bytes
         The state, in the format of `reference.learning.snapshot`.
     """
 
-    names: tuple[str, ...]
+    names: tuple[str | None, ...]
     snapshot: bytes
 
     def pack(self) -> bytes:
@@ -99,6 +99,9 @@ class Taught:
         state = State.unpack(self.snapshot, learner, str(where))
         if len(self.names) > state.known:
             raise InputError(f"{where}: {len(self.names)} names of classes, expected at most {state.known}, the classes known")
+        for label, name in enumerate(self.names):
+            if (name is None) != (label in (state.forgotten or ())):
+                raise InputError(f"{where}: name of class {label}: {show(name)}, expected a name, or null of a forgotten class")
         return state
 
 
@@ -106,10 +109,10 @@ def _verify(names: Sequence[object], where: str | Path) -> None:
     if len(names) > MOST_NAMES:
         raise InputError(f"{where}: {len(names)} names of classes, expected at most {MOST_NAMES}")
     for index, name in enumerate(names):
-        if not is_name(name):
+        if name is not None and not is_name(name):
             raise InputError(f"{where}: name of class {index}: {show(name)}, expected 1 to {LONGEST_NAME} printable characters")
     seen: dict[object, int] = {}
     for index, name in enumerate(names):
-        if name in seen:
+        if name is not None and name in seen:
             raise InputError(f"{where}: name of class {index}: {show(name)}, expected another than that of class {seen[name]}")
         seen[name] = index

@@ -12,6 +12,7 @@ import pkgutil
 import signal
 import sys
 import traceback
+import warnings
 from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
@@ -133,16 +134,11 @@ def command(interrupt: Any = None) -> NoReturn:
     except KeyboardInterrupt:  # between two instructions of `main` that handle it
         code = 130
     if code == 130:  # Python would end by the signal, not by the code, where Ctrl-C came inside an exec of a text, as of a data class
-        leave(code)
+        for file in (sys.stdout, sys.stderr):
+            with suppress(OSError, AttributeError):
+                file.flush()
+        os._exit(code)
     sys.exit(code)
-
-
-def leave(code: int) -> NoReturn:
-    """End the process at once, with all that was printed."""
-    for file in (sys.stdout, sys.stderr):
-        with suppress(OSError, AttributeError):
-            file.flush()
-    os._exit(code)
 
 
 def run(verb: str, argv: list[str], out: Output) -> int | None:
@@ -162,7 +158,8 @@ def run(verb: str, argv: list[str], out: Output) -> int | None:
             return int(leave.code or 0)
         args.argv = argv
         out.json, out.verbose = args.json, args.verbose
-        out.quiet_warnings()
+        if not out.verbose:  # warnings of Python are for developers
+            warnings.simplefilter("ignore")
         with ExitStack() as args.held:  # what a verb holds until it ends, such as the lock of a run
             return load(verb).run(args, out)
     return 0

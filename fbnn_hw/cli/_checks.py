@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.errors import ToolError
 from ._common import one_line
 
 PLATFORMS = {"debian": "Debian, Ubuntu", "fedora": "Fedora", "macos": "macOS", "windows": "Windows"}
@@ -38,8 +40,8 @@ def everywhere(command: str) -> dict[str, str]:
     return dict.fromkeys(PLATFORMS, command)
 
 
-def package(distribution: str, module: str | None = None) -> Callable[[], str]:
-    """Probe of an installed package: its version, after an import where that is cheap."""
+def package(distribution: str, module: str | None = None, more: Callable[[], str | None] = str) -> Callable[[], str]:
+    """Probe of an installed package: its version, after an import where that is cheap, and what `more` says; ToolError: what it lacks."""
 
     def probe():
         try:
@@ -50,14 +52,16 @@ def package(distribution: str, module: str | None = None) -> Callable[[], str]:
             raise Missing("not installed") from None
         except Exception as error:
             raise Missing(f"{version} does not import: {one_line(f'{type(error).__name__}: {error}')}") from None
-        try:
+        with suppress(ImportError):
             from packaging.requirements import Requirement
-        except ImportError:
-            return version
-        versions = Requirement(requirement(distribution)).specifier
-        if not versions.contains(version, prereleases=True):
-            raise Missing(f"{version}, expected {versions}")
-        return version
+
+            versions = Requirement(requirement(distribution)).specifier
+            if not versions.contains(version, prereleases=True):
+                raise Missing(f"{version}, expected {versions}")
+        try:
+            return ", ".join(filter(None, (version, more())))
+        except ToolError as error:
+            raise Missing(f"{version}: {error}") from None
 
     return probe
 

@@ -7,14 +7,13 @@ import os
 import re
 import shlex
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import files
-from ..base.errors import UsageError, nearest
+from ..base.errors import InputError, UsageError, nearest
 
 if TYPE_CHECKING:
     from ..data.datasets import Images
@@ -75,9 +74,14 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message.removeprefix('argument ')}{place}; see {self.prog} --help")
 
 
-def completed(action: argparse.Action, completer: Callable) -> None:
-    """Let a shell offer for a flag's value what `completer` gives: argcomplete asks an attribute that argparse does not know."""
-    action.completer = completer  # type: ignore[attr-defined]
+def completed(action: argparse.Action, names: Callable[[], Iterable[str]], files: bool = True) -> None:
+    """Let a shell offer `names` for a flag's value, and files too: argcomplete asks an attribute that argparse does not know."""
+    def offered(prefix, **_):
+        from argcomplete.completers import FilesCompleter
+
+        return [*names(), *(FilesCompleter()(prefix) if files else ())]
+
+    action.completer = offered  # type: ignore[attr-defined]
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -160,11 +164,6 @@ class Output:
         return tqdm(iterable, desc=desc and printable(desc), total=total, initial=initial, delay=PROGRESS_DELAY_S, leave=False,
                     dynamic_ncols=tty, ascii=not tty, mininterval=0.2 if tty else 10,
                     file=sys.stderr if tty else _Lines(sys.stderr), **kwargs)
-
-    def quiet_warnings(self) -> None:
-        """Python warnings are for developers: shown with -v alone."""
-        if not self.verbose:
-            warnings.simplefilter("ignore")
 
 
 class _Lines:
@@ -286,38 +285,25 @@ def once(flag: str, values: Sequence) -> None:
 
 
 def add_model(parser: Parser, required: bool = True) -> None:
-    completed(parser.add_argument("--model", required=required, metavar="NAME.pt",
-                                  help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt"), _models)
-
-
-def _models(prefix, **_):
-    """What a shell offers for --model: shipped checkpoints, and files."""
     from ..checkpoints import shipped
-    from ._completion import files_and
 
-    return files_and(shipped)(prefix)
+    completed(parser.add_argument("--model", required=required, metavar="NAME.pt",
+                                  help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt"), shipped)
 
 
 def add_design(parser: Parser, meaning: str) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR", help=f"{meaning} (default: the youngest folder in rtl_out)")
 
 
-def design(args: Args, out: Output) -> Path:
-    """Path of DIR, or of the youngest design in rtl_out, which it says on stderr."""
-    if args.folder is not None:
-        return Path(args.folder)
-    from ..design import newest
+def design(args: Args, out: Output) -> "Design":
+    """The `Design` in DIR, or the youngest one in rtl_out, which it says on stderr."""
+    from ..design import Design, newest
 
+    if args.folder is not None:
+        return Design(args.folder)
     youngest = newest()
     out.note(f"no DIR given, using {youngest}")
-    return youngest
-
-
-def open_design(args: Args, out: Output) -> "Design":
-    """The `Design` in DIR, or the youngest one in rtl_out."""
-    from ..design import Design
-
-    return Design(design(args, out))
+    return Design(youngest)
 
 
 def keep_folder(out: Output, design: "Design") -> None:
@@ -328,7 +314,9 @@ def keep_folder(out: Output, design: "Design") -> None:
 class DataNames(list):
     """Names of data sets, as choices of a flag that takes folders of pictures too: what is one, or has a slash."""
 
-    more = "a folder with a subfolder of pictures for each class"
+    def __init__(self, names: Iterable[str], more: str = ""):
+        super().__init__(names)
+        self.more = f"a folder with a subfolder of pictures for each class{more}"
 
     def __contains__(self, value):
         return super().__contains__(value) or "/" in value or Path(value).is_dir()
@@ -351,14 +339,8 @@ def add_page(parser: Parser, what: str, **kwargs: Any) -> None:
     """--board: the name of a board, or a page of one's own.  what: how its help begins."""
     from ..targets.boards import names
 
-    action = parser.add_argument("--board", metavar="NAME", help=f"{what}{', '.join(names())}, or a page NAME.toml of your own", **kwargs)
-
-    def offered(prefix, **_):
-        from ._completion import files_and
-
-        return files_and(names)(prefix)
-
-    completed(action, offered)
+    completed(parser.add_argument("--board", metavar="NAME", help=f"{what}{', '.join(names())}, or a page NAME.toml of your own",
+                                  **kwargs), names)
 
 
 def add_fit(parser: Parser, size: bool = False) -> None:
@@ -391,15 +373,11 @@ def data_name(args: Args) -> str:
 
 def splits(args: Args, out: Output) -> tuple["Images", "Images | None"]:
     """(training, test) `Images` of --data with one numbering of the classes; test: None where both are the same images."""
-    train = dataset(args, out, "train")
-    return train, None if overlaps(args) else dataset(args, out, "test").by_name(train.classes)
-
-
-def overlaps(args: Args) -> bool:
-    """Whether both splits of --data are the same images."""
     from ..data import datasets, folder
 
-    return not folder.has_splits(args.data) if is_folder(args) else datasets.DATASETS[args.data].overlap
+    train = dataset(args, out, "train")
+    same = not folder.has_splits(args.data) if is_folder(args) else datasets.DATASETS[args.data].overlap
+    return train, None if same else dataset(args, out, "test").by_name(train.classes)
 
 
 def add_scenario(parser: Parser, **kwargs: Any) -> None:
@@ -427,11 +405,13 @@ def set_threads(args: Args) -> None:
         torch.set_num_threads(args.threads)
 
 
-def checkpoint(name: str) -> tuple[Path, "Network"]:
-    """(path, "Network") of --model."""
+def checkpoint(name: str, classifies: bool = False) -> tuple[Path, "Network"]:
+    """(path, "Network") of --model.  classifies: raises InputError where it has no class."""
     from ..checkpoints import load
 
     network = load(name)
+    if classifies and not network.topology.classes:
+        raise InputError(f"{network.source}: has no class, expected a model with some; generate --learn makes a design that is taught them")
     return network.source, network
 
 

@@ -5,7 +5,7 @@ A shell asks by variables that argcomplete knows: eval "$(register-python-argcom
 
 import argparse
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import argcomplete
@@ -22,11 +22,3 @@ def complete(verbs: list[str], parser: Callable[[str], argparse.ArgumentParser],
         wanted = argparse.ArgumentParser()
         wanted.add_argument("verb", choices=[*verbs, "help"])
     argcomplete.autocomplete(wanted, always_complete_options="long", **options)
-
-
-def files_and(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
-    """A completer that offers names, and files."""
-    def offered(prefix, **_):
-        return [*names(), *argcomplete.completers.FilesCompleter()(prefix)]
-
-    return offered

@@ -51,10 +51,6 @@ def _baselines():
     return tuple(Row(s, "cil", f"--init {{fe}} --replay native --strategy {s} --curves", row(*v)) for s, v in paper.items())
 
 
-def _pretraining_curve():
-    return (Row("pre-training", "pretrain", "--model {model} --out {folder}/pt-0-0-s{seed}.pt", {"train_accuracy": None}),)
-
-
 def _balancing(setting, values):
     row, names = _values("a_final", "d_final"), {"SH": "sh", "CCE": "cce", "FCCE": "focal"}
     rows = []
@@ -148,7 +144,8 @@ EXHIBITS = {e.name: e for e in (
     Exhibit("table-metrics", "tab:metrics", "Notation: a and d of PT, old, new, seen, final, buffer; _train for the training set",
             note="Each result holds them: tasks[].test and tasks[].train by subset, and `final` as a_old, d_old_train and so on."),
     Exhibit("figure-baselines", "fig:baselines_cil", "Accuracy of each task per epoch, four baselines", C100,
-            (*_pretraining_curve(), *_baselines()), plot="curves"),
+            (Row("pre-training", "pretrain", "--model {model} --out {folder}/pt-0-0-s{seed}.pt", {"train_accuracy": None}), *_baselines()),
+            plot="curves"),
     Exhibit("table-baselines", "tab:baseline_cil", "The baselines after the last task", C100, _baselines()),
     Exhibit("figure-losses-rpt", "fig:balancing, a and b", "Loss and buffer size, RPT", C100, _losses("rpt"), plot="losses"),
     Exhibit("figure-losses-fpt", "fig:balancing, c and d", "Loss and buffer size, FPT", C100, _losses("fpt"), plot="losses"),

@@ -2,14 +2,16 @@
 
 import json
 import shlex
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError, ToolError, UsageError
-from ..base.files import locked, read, write
+from ..base.files import locked, write
 from ..machine.line import end_to_end_rate
 from . import _common
 from ._common import Args, Output, Parser
+
+if TYPE_CHECKING:
+    from ..design import Design
 
 GROUP = "make"
 SUMMARY = "build bitstream and flash image of a generated accelerator for a board, and check its timing"
@@ -37,19 +39,20 @@ def arguments(parser: Parser) -> None:
 
 
 def run(args: Args, out: Output) -> int | None:
-    from ..design import Design
     from ..fpga import bitstream, programmer, toolchain
     from ..targets.boards import board as find_board
 
-    board, folder = find_board(args.board), _common.design(args, out)
-    made = Design(folder)  # every file is what was generated
-    estimate = estimate_of(folder, board)
-    config, inputs, image = _inputs(args, board, folder)
+    board, made = find_board(args.board), _common.design(args, out)
+    check_part(made, board)
+    folder, config, estimate, (inputs, image) = made.folder, made.config, made.estimate, _inputs(args, board, made)
     # `estimate` has the cycles of a flash with four data lines, which gives a byte in two cycles.
     least = 4 * made.manifest["frame_bytes"] if config.weights == "stream" and board.flash["lines"] == 2 else 0
     numbers = range(args.seed, args.seed + args.seeds)
     where = folder / f"build-{board.name}"
-    out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in inputs.tools.versions.items())}", _clock(args, board, inputs))
+    mhz, oscillator = inputs.settings["clock_hz"] / 1e6, board.clock_hz / 1e6
+    out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in inputs.tools.versions.items())}", f"clock    {mhz:g} MHz" + (
+        f", for which designs for {board.target} are planned" if args.clock is None else
+        f", not {args.clock:g}: the nearest that the PLL makes of the board's {oscillator:g} MHz" * (abs(args.clock - mhz) >= 1e-6 * mhz)))
     with locked(where / ".lock", f"{where}: another program builds there, or a tool that a killed one has started; wait for its end"):
         record = _record(args, out, inputs, where, numbers, estimate)
         if record is None:
@@ -80,27 +83,19 @@ def run(args: Args, out: Output) -> int | None:
     return 0
 
 
-def estimate_of(folder: Path, board: Any) -> dict[str, Any]:
-    """estimate.json of a design that is for the board's part."""
-    try:
-        estimate = json.loads(_text(folder, "estimate.json"))
-        target = [estimate[name] for name in ("target", "cycles", "load_cycles", "lut4")][0]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{folder / 'estimate.json'}: not what `fbnn-hw generate` wrote; generate the folder again") from None
-    if target != board.target:
-        raise UsageError(f"--board {board.name}: has the part of --target {board.target}, {folder} is for {target}; "
-                         f"run fbnn-hw generate --target {board.target}")
-    return estimate
+def check_part(design: "Design", board: Any) -> None:
+    """Raises UsageError where a design is not for the board's part."""
+    if design.estimate["target"] != board.target:
+        raise UsageError(f"--board {board.name}: has the part of --target {board.target}, {design.folder} is for "
+                         f"{design.estimate['target']}; run fbnn-hw generate --target {board.target}")
 
 
-def _inputs(args, board, folder):
-    """(AcceleratorConfig, bitstream.Recipe, bytes for the flash or None) of --clock, --baud and a generated folder."""
+def _inputs(args, board, design):
+    """(bitstream.Recipe, bytes for the flash or None) of --clock, --baud and a design."""
     from ..fpga import bitstream, plls, toolchain
-    from ..machine import protocol
-    from ..machine.config import AcceleratorConfig
     from ..simulate import virtual
 
-    config = AcceleratorConfig.from_json(_text(folder, "config.json"))
+    config, folder = design.config, design.folder
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))
     image = None
     if config.weights == "stream":
@@ -110,37 +105,20 @@ def _inputs(args, board, folder):
                              f"{board.title} has {board.flash['bytes']:,}; use a smaller network")
     inputs = bitstream.recipe(
         config, board, toolchain.find(board.target, args.native), clock, args.baud or board.baud(clock.hz, config.sleeps),
-        protocol.model_mark(_text(folder, "network.json").encode()), _text(folder, "accelerator.v"),
-        _text(folder, "weights.hex") if config.weights == "memory" else None, args.ahead,
+        bytes.fromhex(design.model_mark), design.read("accelerator.v").decode(errors="replace"),
+        design.read("weights.hex").decode(errors="replace") if config.weights == "memory" else None, args.ahead,
         toolchain.own_options(board.target, args.nextpnr_options))
-    return config, inputs, image
-
-
-def _clock(args, board, inputs):
-    """A line on the clock: what was asked for, and what the board's PLL makes of it."""
-    mhz, oscillator = inputs.settings["clock_hz"] / 1e6, board.clock_hz / 1e6
-    if args.clock is None:
-        return f"clock    {mhz:g} MHz, for which designs for {board.target} are planned"
-    if abs(args.clock - mhz) < 1e-6 * mhz:
-        return f"clock    {mhz:g} MHz"
-    return f"clock    {mhz:g} MHz, not {args.clock:g}: the nearest that the PLL makes of the board's {oscillator:g} MHz"
+    return inputs, image
 
 
 def _record(args, out, inputs, where, numbers, estimate):
-    """The record of an earlier build or of a new one; None after Ctrl-C."""
-    from ..fpga import bitstream
+    """The record of an earlier build or of a new one; None after Ctrl-C, with a line that says what was kept."""
+    from ..fpga import bitstream, seeds, toolchain
 
     key = inputs.key_of(numbers)
     if not args.rebuild and (record := bitstream.stored(where, key) or bitstream.beside(where, key)):
         out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
         return record
-    return _build(args, out, inputs, where, numbers, estimate)
-
-
-def _build(args, out, inputs, where, numbers, estimate):
-    """The record of a new build; None after Ctrl-C, with a line that says what was kept."""
-    from ..fpga import bitstream, seeds, toolchain
-
     ready = () if args.rebuild else bitstream.finished(inputs, where, numbers)
     missing = len(numbers) - len(ready) if inputs.flow.nextpnr else 1
     most = seeds.at_once(inputs.flow, missing)
@@ -191,35 +169,17 @@ def _show(out, record):
     clock = record["clock_hz"] / 1e6
     if "fmax_mhz" in record:
         cells = [(cell, used, record["available"][cell]) for cell, used in record["used"].items()]
-        out.text("", *_common.table(cells, ("cell", "used", "of")), "", *_seeds(record),
-                 f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)", *_beside(record))
+        out.text("", *_common.table(cells, ("cell", "used", "of")), "")
+        for seed in record["seeds"] if len(record["seeds"]) > 1 else ():
+            text = f"{seed['fmax_mhz']:.1f} MHz{', missed' * (not seed['met'])}" if "fmax_mhz" in seed else seed["error"]
+            out.text(f"seed {seed['seed']:<4}{text}{', kept' * (seed['seed'] == record['seed'])}")
+        out.text(f"timing   {record['fmax_mhz']:.1f} MHz reached, {clock:g} MHz wanted (placed and routed)")
+        found = ("nextpnr", record.get("nextpnr_mhz")), ("icetime", record.get("icetime_mhz"))  # what others say of an iCE40's clock
+        others = [f"{name} {mhz:.1f} MHz" for name, mhz in found if mhz]
+        if others and record["nextpnr_mhz"] != record["fmax_mhz"]:
+            out.text(f"beside   {', '.join(others)}; they count other delays (fbnn-hw help boards)")
     else:
         out.text("", *_common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {_quoted_mhz(record):g} MHz",
              f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
              f"which {'sends an image ahead' if record.get('ahead') else 'waits for each answer'}")
-
-
-def _beside(record):
-    """A line on what other programs say of the clock of an iCE40."""
-    found = ("nextpnr", record.get("nextpnr_mhz")), ("icetime", record.get("icetime_mhz"))
-    others = [f"{name} {mhz:.1f} MHz" for name, mhz in found if mhz]
-    if others and record["nextpnr_mhz"] != record["fmax_mhz"]:
-        yield f"beside   {', '.join(others)}; they count other delays (fbnn-hw help boards)"
-
-
-def _seeds(record):
-    """A line on each seed, where there were several."""
-    for seed in record["seeds"] if len(record["seeds"]) > 1 else ():
-        mark = ", kept" * (seed["seed"] == record["seed"])
-        text = f"{seed['fmax_mhz']:.1f} MHz{', missed' * (not seed['met'])}" if "fmax_mhz" in seed else seed["error"]
-        yield f"seed {seed['seed']:<4}{text}{mark}"
-
-
-def _text(folder, name):
-    from ..design.folder import MOST_BYTES, WRITTEN
-
-    try:
-        return read(folder / name, MOST_BYTES, WRITTEN).decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{folder / name}: not text, expected {WRITTEN}") from None

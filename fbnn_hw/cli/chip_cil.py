@@ -40,7 +40,7 @@ def arguments(parser: Parser) -> None:
     for field in fields(LearnConfig):
         if field.name in HELP:
             default = DEFAULTS.get(field.name, field.default)
-            other = f"; {ADDING_DEFAULTS[field.name]} with the rules {' and '.join(ADDING)}" if field.name in ADDING_DEFAULTS else ""
+            other = "".join(f"; {ADDING_DEFAULTS[rule][field.name]} with {rule}" for rule in ADDING if field.name in ADDING_DEFAULTS[rule])
             learner.add_argument(f"--{field.name.replace('_', '-')}", type=_common.natural, metavar="N",
                                  help=f"{HELP[field.name]} (default: {default}{other})")
     learner.add_argument("--rule", choices=RULES, default=LearnConfig.rule, help=f"default: {LearnConfig.rule}")
@@ -60,28 +60,23 @@ def arguments(parser: Parser) -> None:
     _common.add_threads(parser)
 
 
-def learners_of(text: str) -> list[str]:
-    names = [] if text == "none" else text.split(",")
-    for name in names:
+def run(args: Args, out: Output) -> None:
+    scenario, against = SCENARIOS[args.scenario], [] if args.against == "none" else args.against.split(",")
+    for name in against:
         if name not in BASELINES:
             raise UsageError(f"--against {name}: no such learner, expected some of {', '.join(BASELINES)}, or none")
-    return names
-
-
-def run(args: Args, out: Output) -> None:
-    scenario, against = SCENARIOS[args.scenario], learners_of(args.against)
     if args.out:
         _common.named("--out", args.out, ".json")
     names = {field.name for field in fields(LearnConfig)}
     given = {n: v for n, v in vars(args).items() if n in names and v is not None}
-    config = LearnConfig(scenario.classes, **(ADDING_DEFAULTS if args.rule in ADDING else DEFAULTS) | given)
+    config = LearnConfig(scenario.classes, **ADDING_DEFAULTS.get(args.rule, DEFAULTS) | given)
     config.verify()
     path, network = _common.checkpoint(args.model)
     if args.out:
         _common.writable(Path(args.out), ("the file of --model", path))
-    head = {"dense": lambda: replace(Head.of(network.topology), copies=1, hidden=0, groups=1, hidden_copies=1),
-            "dense2": lambda: replace(Head.of(network.topology), copies=2, hidden=0, groups=1, hidden_copies=1),
-            "skip": lambda: Head.of(network.topology)}[args.head]()
+    head = Head.of(network.topology)
+    if args.head != "skip":
+        head = replace(head, copies=1 + (args.head == "dense2"), hidden=0, groups=1, hidden_copies=1)
     if args.head == "skip" and not head.hidden:
         raise InputError(f"{path}: has no hidden layer beside the latent, expected one with --head skip")
     _common.set_threads(args)

@@ -118,8 +118,12 @@ def _run(args, out):
     else:
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
     teacher = args.teacher and partial(Teacher, args.teacher, device=processor, precision=settings.recipe.precision)
-    learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", lambda record: report(record),
-                          out.progress, processor, teacher)
+
+    def report(epoch):
+        out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: {scores(epoch)}")
+
+    learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", report, out.progress, processor,
+                          teacher)
 
     to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
     if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
@@ -129,26 +133,26 @@ def _run(args, out):
     if origin.note and (settings.replay == "native" or settings.setting == "rpt"):  # else all that trains starts at random
         out.note(origin.note)
 
-    def report(epoch):
-        out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: {scores(epoch)}")
-
     if args.resume:
         learner.resume()
         out.note(f"goes on from {state_path}: task {learner.task + 1} of {len(learner.tasks)}")
     if learner.memory is not None:
-        out.text(ledger_line(learner.memory.ledger(len(learner.classes))))
+        ledger = learner.memory.ledger(len(learner.classes))
+        out.text(f"buffer: {ledger['capacity_bits']:,} bits / {ledger['bits_per_sample']:,} a sample = {ledger['slots']:,} samples, "
+                 f"{ledger['samples_per_class']:.1f} a class at {ledger['classes']}; with labels of {ledger['label_bits_per_sample']} bits "
+                 f"it would hold {ledger['slots_if_labels_counted']:,}")
     try:
         result = learner.run()
     except KeyboardInterrupt:
+        where, way_out = f"task {learner.task + 1}", "start again"
         if not (learner.records or learner.history):
+            where = "the first epoch"
             left = f"what {state_path} has of an earlier run stays" if state_path.exists() else "nothing is kept"
-            out.error(f"interrupted in the first epoch; {left}; start again", 130)
-            return 130
-        if not learner.keeps_state():
-            out.error(f"interrupted in task {learner.task + 1}; --strategy {args.strategy} has no state, so nothing is kept; start again",
-                      130)
-            return 130
-        out.error(f"interrupted in task {learner.task + 1}; the last whole epoch is in {state_path}; go on with: {again(args)}", 130)
+        elif not learner.keeps_state():
+            left = f"--strategy {args.strategy} has no state, so nothing is kept"
+        else:
+            left, way_out = f"the last whole epoch is in {state_path}", f"go on with: {again(args)}"
+        out.error(f"interrupted in {where}; {left}; {way_out}", 130)
         return 130
     out.kept = f"the training itself is done, its state is in {state_path}; go on with: {again(args)}"
     values = {"kind": "cil", "config": settings.to_dict(), "seed": settings.recipe.seed, "command": _common.command_line(args),
@@ -164,12 +168,6 @@ def _run(args, out):
     state_path.unlink(missing_ok=True)  # last, so that a run whose files could not be written can be resumed
     out.text(*summary(result), f"written: {', '.join(map(str, (result_path, *([args.save] if args.save else []))))}")
     out.result({**values, "history": None, "result": result_path})
-
-
-def ledger_line(ledger: dict[str, Any]) -> str:
-    return (f"buffer: {ledger['capacity_bits']:,} bits / {ledger['bits_per_sample']:,} a sample = {ledger['slots']:,} samples, "
-            f"{ledger['samples_per_class']:.1f} a class at {ledger['classes']}; with labels of {ledger['label_bits_per_sample']} bits "
-            f"it would hold {ledger['slots_if_labels_counted']:,}")
 
 
 def summary(result: dict[str, Any]) -> Iterator[str]:

@@ -80,7 +80,7 @@ def in_software(args: Args, out: Output) -> tuple:
     from ..train.predict import integer_logits
 
     backend = args.backend or BACKEND
-    path, network = _common.checkpoint(args.model)
+    path, network = _common.checkpoint(args.model, classifies=True)
     images, origins = gather(args, out, network.topology.image_size, args.model)
     _common.set_threads(args)
     logits, latents = integer_logits(network, images, backend, args.latent, out.progress)
@@ -102,26 +102,31 @@ def on_board(args: Args, out: Output) -> tuple:
         answers = board.classify(images, args.latent, out.progress)
         return origins, board.names, answers.logits, answers.latents, {
             "port": board.client.name, "design": board.design and board.design.folder, "config_id": board.identity.config.hex(),
-            "model_mark": board.identity.model.hex(), "repeated_requests": board.client.repeated, "cycles": answers.cycles}
+            "model_mark": board.identity.model.hex(), "repeated_requests": board.client.repeated, "cycles": answers.cycles,
+            **({"unknown": answers.unknown} if board.client.asks_unknown else {})}
 
 
 def show(args: Args, out: Output, origins: list[tuple], classes: Sequence[str], logits: np.ndarray,
          latents: Any, head: dict[str, Any]) -> None:
     """Print the classes, logits and latents of the images."""
     order = np.argsort(-logits.astype(np.int64), 1, kind="stable")  # ties: the lowest class first
-    entries = []
+    entries, unknowns = [], head.pop("unknown", None)
     for n, (file, number, label) in enumerate(origins):
-        best = int(order[n, 0])
-        entry = {"file": file, "image": number, "class": classes[best], "index": best, "logits": logits[n].tolist()}
+        best, unknown = int(order[n, 0]), bool(unknowns and unknowns[n])
+        entry = {"file": file, "image": number, "class": None if unknown else classes[best], "index": None if unknown else best,
+                 "logits": logits[n].tolist()}
+        if unknowns is not None:
+            entry |= {"unknown": unknown, "nearest": classes[best]}
         if label is not None:
             entry["label"] = label
+        known = [i for i in order[n, :args.top].tolist() if classes[i] is not None]  # without forgotten classes
         if args.top > 1:
-            entry["top"] = [{"class": classes[i], "index": i, "logit": int(logits[n, i])} for i in order[n, :args.top].tolist()]
+            entry["top"] = [{"class": classes[i], "index": i, "logit": int(logits[n, i])} for i in known]
         if args.latent:
             entry["latent"] = bits.pack(latents[n]).tobytes().hex()
         entries.append(entry)
         where = f"{file}[{number}]" if file == args.data or (n + 1 < len(origins) and origins[n + 1][0] == file) or number else file
-        ranks = ", ".join(f"{classes[i]} ({logits[n, i]})" for i in order[n, :args.top])
+        ranks = "unknown, nearest " * unknown + ", ".join(f"{classes[i]} ({logits[n, i]})" for i in known)
         line = ", ".join([f"{where}: {ranks}", *([f"labelled {label}"] if label is not None else ()),
                           *([f"latent {entry['latent']}"] if args.latent else ())])
         out.text(line.replace("\n", r"\n"))  # a file's name may have one

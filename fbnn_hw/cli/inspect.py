@@ -44,16 +44,6 @@ def shown(value: Any, length: int = 400) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def stages(training: Any) -> list[dict[str, Any]]:
-    """The records of a training and of those that it began from, the oldest first."""
-    records = []
-    while isinstance(training, dict) and training:
-        records.append(training)
-        start = training.get("init")
-        training = start.get("training") if isinstance(start, dict) else None
-    return records[::-1]
-
-
 def stage_row(record: dict[str, Any]) -> list[str]:
     """Texts of a record in the order of STAGE."""
     row = []
@@ -70,7 +60,13 @@ def training_lines(training: Any) -> list[str]:
     """What a person wants to know of a checkpoint's training: a table of its stages, then the other single values of the last one."""
     if not training:
         return ["training   not recorded"]
-    rows = [(number, *stage_row(record)) for number, record in enumerate(stages(training), start=1)]
+    records: list[dict] = []  # those that the training began from too, the oldest first
+    record = training
+    while isinstance(record, dict) and record:
+        records.insert(0, record)
+        start = record.get("init")
+        record = start.get("training") if isinstance(start, dict) else None
+    rows = [(number, *stage_row(record)) for number, record in enumerate(records, start=1)]
     keys = {key for key, _ in STAGE.values()}
     rest = [(key, value) for key, value in training.items() if key not in keys and isinstance(value, str | int | float)]
     return ["training, the last stage below; --json has the whole record",
@@ -78,25 +74,16 @@ def training_lines(training: Any) -> list[str]:
             *(f"  {shown(key, 40)} = {shown(value)}" for key, value in rest[:MOST_LINES])]
 
 
-def encoder_values(op: Any) -> dict[str, Any]:
-    """{"name": ..., its parameters} of a network's input."""
+def encoder(op: Any) -> tuple[dict[str, Any], str]:
+    """({"name": ..., its parameters}, text) of a network's input."""
     match op.kind:
         case "thermometer":
-            return {"name": op.encoder, "levels": op.levels}
+            return {"name": op.encoder, "levels": op.levels}, f"{op.encoder}, {op.levels} levels"
         case "binarize":
-            return {"name": op.kind, "threshold": op.threshold}
+            return {"name": op.kind, "threshold": op.threshold}, f"binarize, +1 from grey {op.threshold} on"
         case _:
-            return {"name": op.kind, "table": list(op.table)}
-
-
-def encoder_text(op: Any) -> str:
-    match op.kind:
-        case "thermometer":
-            return f"{op.encoder}, {op.levels} levels"
-        case "binarize":
-            return f"binarize, +1 from grey {op.threshold} on"
-        case _:
-            return "bits8, bytes as they are" if op.table == type(op).table else "bits8, bytes through a table"
+            way = "as they are" if op.table == type(op).table else "through a table"
+            return {"name": op.kind, "table": list(op.table)}, f"bits8, bytes {way}"
 
 
 def first(classes: Sequence[str], most: int = 20) -> str:
@@ -111,7 +98,7 @@ def run(args: Args, out: Output) -> None:
         raise UsageError("expected one checkpoint: FILE, or --model NAME.pt")
     path, network = _common.checkpoint(name)
     topology = network.topology
-    encoder = topology.ops[0]
+    encoder_values, encoder_text = encoder(topology.ops[0])
     entries = network.table()
     out.text(f"{path}: {topology.name}, {path.stat().st_size:,} bytes", "")
     out.text(*_common.table(
@@ -120,11 +107,11 @@ def run(args: Args, out: Output) -> None:
         ("layer", "kind", "output", "weights", "groups", "weight bits", "fan-in", "MACs", "thresholds")))
     out.text("", f"bits       {network.bits():,} ({network.bits() / 1e6:.3f} Mbit), {topology.weight_bits():,} of them weights",
              f"MACs       {topology.macs():,} an image",
-             f"encoder    {encoder_text(encoder)}, {topology.image_size}x{topology.image_size} pixels",
+             f"encoder    {encoder_text}, {topology.image_size}x{topology.image_size} pixels",
              f"classes    {len(topology.classes)}: {first(topology.classes)}",
              *training_lines(network.training))
     out.result({
         "file": path, "file_bytes": path.stat().st_size, "name": topology.name, "layers": entries, "bits": network.bits(),
         "weight_bits": topology.weight_bits(), "macs": topology.macs(), "classes": topology.classes, "image_size": topology.image_size,
-        "encoder": {**encoder_values(encoder), "channels": topology.shapes[encoder.name][0]}, "version": topology.version(),
+        "encoder": {**encoder_values, "channels": topology.shapes[topology.ops[0].name][0]}, "version": topology.version(),
         "training": network.training})

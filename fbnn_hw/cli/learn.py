@@ -32,6 +32,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--rehearse", type=_common.count, metavar="N",
                         help="replays of exemplars after the lesson, beside each image's own")
     _common.add_fit(parser)
+    parser.add_argument("--forget", metavar="NAME", help="forget that class first; all others stay as they are (generate --forget)")
     parser.add_argument("--undo", action="store_true", help="take the last lesson back, or up again")
     parser.add_argument("--freeze", action="store_true", help="afterwards it learns nothing until --thaw")
     parser.add_argument("--thaw", action="store_true", help="first end a freeze")
@@ -103,7 +104,8 @@ def _check(args):
 
     from ..data import folder
 
-    for one, other in (("freeze", "thaw"), ("reset", "restore"), ("undo", "reset"), ("undo", "restore"), ("undo", "label")):
+    for one, other in (("freeze", "thaw"), ("reset", "restore"), ("undo", "reset"), ("undo", "restore"), ("undo", "label"),
+                       ("forget", "undo"), ("forget", "reset"), ("forget", "restore")):
         if getattr(args, one) and getattr(args, other):
             raise UsageError(f"found both --{one} and --{other}, expected one of them")
     if args.discard and not (args.reset or args.restore):
@@ -124,13 +126,16 @@ def _check(args):
         raise InputError(f"{args.restore}: {'is a folder' if Path(args.restore).is_dir() else 'not found'}, expected a file")
     if args.snapshot:
         _common.writable(Path(args.snapshot), *(("a picture of the lesson", path) for path in shown))
-    if not any((args.files, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.restore, args.reset)):
-        raise UsageError("nothing to do; expected images with --label, or --rehearse, --undo, --freeze, --thaw, --snapshot, --restore or "
-                         "--reset")
+    if not any((args.files, args.forget is not None, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.restore,
+                args.reset)):
+        raise UsageError("nothing to do; expected images with --label, or --forget, --rehearse, --undo, --freeze, --thaw, --snapshot, "
+                         "--restore or --reset")
 
 
 def _check_samples(args, design):
-    """Refuse what is of stored samples, of a design that keeps none."""
+    """Refuse what a design cannot do: what is of stored samples where it keeps none, and to forget."""
+    if args.forget is not None and not design.config.learning.forget:
+        raise UsageError(f"--forget {args.forget}: {design.folder} cannot forget a class, expected a design made with generate --forget")
     for flag, value in (("--review", args.review if args.review != "none" else None), ("--rehearse", args.rehearse)):
         if value and design.config.learning.adds:
             raise UsageError(f"{flag} {value}: {design.folder} keeps no samples, expected a design that learns by replay")
@@ -143,7 +148,7 @@ def _work(args, out, board, lessons, answer):
     if args.snapshot:
         _common.writable(Path(args.snapshot), *_common.generated(design.folder))
     if not (args.restore or args.reset):
-        board.lost_power()
+        board.pupil.begin()
     _say_found(out, board)
     if args.undo:
         out.text(f"it knows again what is in {board.undo()}; --undo exchanges the two once more")
@@ -162,6 +167,9 @@ def _work(args, out, board, lessons, answer):
         out.text("reset to the classes of the design" + (f"; what it had learned is in {aside}" if aside else ""))
     if args.thaw:
         board.freeze(False)
+    if args.forget is not None:
+        board.forget(args.forget)
+        out.text(f"forgot {args.forget}; --undo brings it back")
     for label, images in lessons:
         lesson = _teach(args, out, board, label, images, answer)
         if len(lessons) > 1:
@@ -174,7 +182,7 @@ def _work(args, out, board, lessons, answer):
         board.rehearse(args.rehearse)
     if args.freeze:
         board.freeze(True)
-    if lessons or args.rehearse or args.freeze or args.thaw:
+    if lessons or args.forget is not None or args.rehearse or args.freeze or args.thaw:
         answer["kept"] = board.file
         out.text(f"kept in {answer['kept']}")
     if args.snapshot:
@@ -228,8 +236,9 @@ def _show(args, out, board, answer):
 
     classes, exemplars, frozen = board.client.learned()
     plan = board.design.config.learning
-    stored = f"a {plan.rule.removesuffix('s')} of each" if plan.adds else f"{exemplars} of {plan.slots} exemplars"
-    out.text(f"knows {classes} of {plan.max_classes} classes: {', '.join(board.names) or 'none'}", stored + ("; frozen" if frozen else ""))
+    stored = f"a {plan.kept} of each" if plan.adds else f"{exemplars} of {plan.slots} exemplars"
+    names = [name for name in board.names if name is not None]
+    out.text(f"knows {len(names)} of {plan.max_classes} classes: {', '.join(names) or 'none'}", stored + ("; frozen" if frozen else ""))
     values = answer | {
         "classes": board.names, "max_classes": plan.max_classes, "exemplars": exemplars, "slots": plan.slots, "frozen": frozen,
         "snapshot": args.snapshot, "design": board.design.folder, "port": board.client.name,

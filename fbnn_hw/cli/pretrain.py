@@ -10,20 +10,7 @@ from ..ir.models import AIRBENCH, FLOATING, MODELS
 from ..train.scenarios import SCENARIOS, Scenario
 from . import _common
 from ._common import Args, Output, Parser
-from .train import (
-    add_images,
-    add_recipe,
-    add_state,
-    add_teacher,
-    device,
-    epoch_line,
-    paths,
-    recipe,
-    refuse_idle,
-    summary,
-    trained,
-    write_result,
-)
+from .train import add_images, add_recipe, add_state, add_teacher, device, paths, recipe, refuse_idle, to_the_end
 
 GROUP = "research"
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
@@ -38,18 +25,12 @@ FLOATS = (*FLOATING, AIRBENCH)
 NAMES = (*MODELS, *FLOATS)
 
 
-class _Folders(_common.DataNames):
-    """Folders of pictures alone, since the classes of a data set come with a scenario."""
-
-    more = "a folder with a subfolder of pictures for each class; data sets come with --scenario"
-
-
 def arguments(parser: Parser) -> None:
     parser.add_argument("--model", required=True, choices=NAMES, metavar="NAME",
                         help=f"architecture: {', '.join(NAMES)}; fpnn: floating-point baselines of 3mb or another, "
                         "b with as many bits, p with as many weights; airbench: a float network to teach; all without a checkpoint")
     _common.add_scenario(parser)
-    parser.add_argument("--data", choices=_Folders(), metavar="FOLDER",
+    parser.add_argument("--data", choices=_common.DataNames((), "; data sets come with --scenario"), metavar="FOLDER",
                         help="in place of a scenario: all classes of a folder with a subfolder of pictures for each class")
     _common.add_fit(parser, size=True)
     _common.add_data_dir(parser)
@@ -124,7 +105,7 @@ def run(args: Args, out: Output) -> int:
     config, scenario = recipe(args), _scenario(args)
     config.verify()
     refuse_idle(args)
-    checkpoint_path, state_path, result_path = paths(args)
+    run_paths = paths(args)
     refuse(args, scenario)
     if args.init and not Path(args.init).with_suffix(".state").is_file():  # a stage with float activations has nothing but its state
         args.init = resolve(args.init, "--init")
@@ -135,57 +116,25 @@ def run(args: Args, out: Output) -> int:
     train, test = labelled(args, out, name, scenario)
     unlabeled = datasets.load(name, args.data_dir, "unlabeled", progress=out.progress).images if args.unlabeled else None
 
-    from ..nn import checkpoint
-    from ..train import pretrain, record, start
-    from ..train.teacher import Teacher
+    from ..train import pretrain, start
 
     processor = device(args, config, out)
     size = datasets.DATASETS[scenario.data].size if scenario.name in SCENARIOS else train.images.shape[-1]
     objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
     origin = pretrain.origin(args.init) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, args.latent)
-    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), model.topology, processor, config.precision) if args.teacher else None
     if args.model == AIRBENCH:
         model.whiten(pretrain.tensors(train.first(WHITENING_IMAGES), size)[0])
-    floating = args.model in FLOATS or args.activations == "float"
     meta = {"command": _common.command_line(args), "data": _common.kept(name), "scenario": _common.kept(args.scenario), "model": args.model,
             "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
             "images_per_class": args.images,
             "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}
-
-    if teacher:
-        meta["teacher"] = teacher.description
-    if isinstance(origin, start.Start):
-        meta["init"] = origin.describe()
-        if origin.note:
-            out.note(origin.note)
     source = origin.sha256 if isinstance(origin, start.Start) else origin and files.sha256_of(origin.with_suffix(".state"))
 
-    def write(score=None):
-        if not floating:
-            checkpoint.save(checkpoint_path, record.network(trainer, meta, score))
+    model.to(processor)
 
-    def report(epoch):
-        better = trainer.best_epoch == epoch["epoch"]
-        if better:
-            write()
-        out.text(epoch_line(epoch, config.epochs, " (best)" if better else ""))
+    def made(**more):
+        return pretrain.Pretrainer(model, *pretrain.tensors(train, size), config, objective, unlabeled, init=source, **more)
 
-    trainer = pretrain.Pretrainer(
-        model.to(processor), *pretrain.tensors(train, size), config, objective, unlabeled, state_path=state_path, report=report,
-        progress=out.progress, teacher=teacher, init=source)
-    if not trained(trainer, args, out):
-        return 130
-    score = None
-    if test is None:
-        out.note(f"--data {args.data} has no pictures for a test, so the checkpoint states no test accuracy; they go into a folder test")
-    else:
-        score = record.test_score(trainer, *pretrain.tensors(test, size), out.progress)
-    write(score)
-    training = record.describe(trainer, meta, score)
-    write_result(result_path, {"kind": "pretrain", "training": training, "history": trainer.history})
-    written = [result_path] if floating else [checkpoint_path, result_path]
-    out.text(*summary(training), f"written: {', '.join(map(str, written))}; state: {state_path}")
-    out.result({"training": training, "history": trainer.history, "checkpoint": None if floating else checkpoint_path,
-                "result": result_path, "state": state_path})
-    return 0
+    return to_the_end(args, out, run_paths, model, origin, meta, made, test and pretrain.tensors(test, size), kind="pretrain",
+                      floating=args.model in FLOATS or args.activations == "float")

@@ -22,10 +22,10 @@ def arguments(parser: Parser) -> None:
 def run(args: Args, out: Output) -> None:
     from ..design import facts
 
-    folder = _common.design(args, out)
-    file = Path(args.out) if args.out else folder / "report.html"
-    _common.writable(file, *_common.generated(folder))
-    page, summary, boards = facts.page(folder)
+    design = _common.design(args, out)
+    file = Path(args.out) if args.out else design.folder / "report.html"
+    _common.writable(file, *_common.generated(design.folder))
+    page, summary, boards = facts.page(design)
     files.write(file, page)
     out.kept = f"{file} is written"
     out.text(f"{file}  {len(page):,} bytes; builds: {', '.join(boards) or 'none'}")

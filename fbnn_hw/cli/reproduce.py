@@ -60,11 +60,18 @@ def run(args: Args, out: Output) -> int:
     if args.run + args.dry_run + bool(args.submit) > 1:
         raise UsageError("--run, --dry-run and --submit: expected one of them")
     exhibit = EXHIBITS[args.name]
+    args.running = bool(args.run or args.dry_run or args.submit)
     origin, path = extractor(args)
     refuse(args, exhibit)
     out.text(f"{exhibit.title} ({exhibit.ref})")
     if not exhibit.rows:
-        rows = structure(exhibit.structure) if exhibit.structure else []
+        from ..ir.models import build
+
+        rows: list[tuple] = []
+        if exhibit.structure:
+            topology = build(exhibit.structure, 50 if exhibit.structure == "res3mb" else 100)
+            rows = [*((layer["name"], layer["kind"], "x".join(map(str, layer["shape"])), layer["weight_bits"], layer["fan_in"] or 0)
+                      for layer in topology.table()), ("total", "", "", topology.weight_bits(), 0)]
         out.text(*(_common.table(rows, ("layer", "op", "output", "weight bits", "fan-in")) if rows else [exhibit.note]))
         out.result({"name": exhibit.name, "note": exhibit.note, "layers": rows})
         return 0
@@ -76,7 +83,7 @@ def run(args: Args, out: Output) -> int:
     one_network(args, exhibit, [r for r in results if any(counts(row, r) for row in exhibit.rows)])
     todo = [(row, seed) for row in exhibit.rows for seed in args.seeds
             if row.verb and not any(counts(row, r, seed, model=args.model or MODEL) for r in results)]
-    if (args.run or args.dry_run or args.submit) and path and checkpoint.read(path).thresholds:
+    if args.running and path and checkpoint.read(path).thresholds:
         kept = [(row, seed) for row, seed in todo if "--replay native" not in row.flags]
         if len(kept) < len(todo):
             out.note(f"{args.init}: has thresholds, which the native replay of the paper cannot train; {len(todo) - len(kept)} runs are "
@@ -127,8 +134,7 @@ def refuse(args: Args, exhibit: Exhibit) -> None:
     _common.once("--seeds", args.seeds)
     if args.model and args.model not in NAMES:
         raise UsageError(f"--model {args.model}: expected one of {', '.join(NAMES)}{nearest(args.model, NAMES)}")
-    running = args.run or args.dry_run or args.submit
-    if running and not exhibit.rows:
+    if args.running and not exhibit.rows:
         raise UsageError(f"{exhibit.name}: has no runs of its own, expected no --run, --dry-run and --submit")
     try:
         words = shlex.split(args.flags)
@@ -136,12 +142,10 @@ def refuse(args: Args, exhibit: Exhibit) -> None:
         raise UsageError(f"--flags {args.flags}: {error}, expected flags as a shell takes them") from None
     if own := [flag for flag in _common.flags(words) if flag in OWN]:
         raise UsageError(f"--flags {args.flags}: reproduce sets {own[0]} of each run itself, expected none")
-    for row in {row.verb: row for row in exhibit.rows if row.verb}.values():
+    for row in (row for row in exhibit.rows if row.verb):
         parsed(row, args.flags)
-    if running:
-        for row in exhibit.rows:
-            if row.verb:
-                command(args, exhibit, row, args.seeds[0])
+        if args.running:
+            command(args, exhibit, row, args.seeds[0])
 
 
 def one_network(args: Args, exhibit: Exhibit, results: list[dict]) -> None:
@@ -154,10 +158,10 @@ def one_network(args: Args, exhibit: Exhibit, results: list[dict]) -> None:
         if len(models) > 1:
             raise UsageError(f"{args.results}: has {row.label} of {len(models)} models, {', '.join(sorted(models))}; expected --model with "
                              f"one of them")
-    own = {row.label for row in exhibit.rows if "{fe}" in row.flags}
+    own = [row for row in exhibit.rows if "{fe}" in row.flags]
     sources: dict[str | None, str] = {}
     for r in results:
-        if r["kind"] == "cil" and any(row.label in own and matches(row, r, None, args.flags) for row in exhibit.rows):
+        if r["kind"] == "cil" and any(matches(row, r, flags=args.flags) for row in own):
             sources.setdefault(r["init"].get("sha256"), r["init"]["source"].split(" (")[0])
     if len(sources) > 1:
         listed = ", ".join(f"{name} (sha256:{str(sha)[:8]})" for sha, name in sources.items())
@@ -178,31 +182,17 @@ def near(exhibit: Exhibit, results: list[dict]) -> Iterator[str]:
         yield f"there are other runs of its setting: {listed}"
 
 
-def structure(name: str) -> list[tuple]:
-    """Rows of a model's layers, at 100 classes, or 50 with res3mb."""
-    from ..ir.models import build
-
-    topology = build(name, 50 if name == "res3mb" else 100)
-    rows = [(layer["name"], layer["kind"], "x".join(map(str, layer["shape"])), layer["weight_bits"], layer["fan_in"] or 0)
-            for layer in topology.table()]
-    return [*rows, ("total", "", "", topology.weight_bits(), 0)]
+MODEL = "3mb"
+"""Of runs whose row names none, the paper's."""
+ANY = dict(fe="fe.pt", model=MODEL, folder=".", seed=0)
 
 
 def parsed(row: Row, flags: str = "") -> Args:
     """The row's flags, and more of them as text, as its verb reads them."""
-    return _parsed(row.verb, f"{row.flags.format(**ANY)} {flags}")
+    return _parsed(f"{row.verb} {row.flags.format(**ANY)} {flags} --scenario {next(iter(SCENARIOS))}")
 
 
-@cache  # asked for every pair of a row and a result
-def _parsed(verb, flags):
-    from . import parser
-
-    return parser(verb).parse_args([*shlex.split(flags), "--scenario", next(iter(SCENARIOS))])
-
-
-MODEL = "3mb"
-"""Of runs whose row names none, the paper's."""
-ANY = dict(fe="fe.pt", model=MODEL, folder=".", seed=0)
+_parsed = cache(lambda text: sweep.parse(shlex.split(text)))  # asked for every pair of a row and a result
 
 
 def matches(row: Row, result: dict[str, Any], seed: int | None = None, flags: str = "", origin: str | None = None,
@@ -285,7 +275,7 @@ def extractor(args: Args) -> tuple[str | None, Path | None]:
     if not args.init:
         return None, None
     if match := HEX.fullmatch(args.init):
-        if args.run or args.dry_run or args.submit:
+        if args.running:
             raise UsageError(f"--init {args.init}: runs need the file itself, expected a checkpoint with --run, --dry-run and --submit")
         return match[1], None
     path = resolve(args.init, "--init")

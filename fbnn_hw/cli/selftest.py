@@ -30,10 +30,6 @@ def arguments(parser: Parser) -> None:
     _board.arguments(parser, "the board")
 
 
-def _say_kept(out, path):
-    out.kept = f"what the board was taught is in {path}; fbnn-hw learn --restore {shlex.quote(str(path))} gives it back"
-
-
 def _outputs(name, design):
     """(NAME.json, NAME.html) of --out; raises UsageError where they cannot be written."""
     if not Path(name).name or name.endswith(("/", os.sep)):
@@ -55,6 +51,10 @@ def run(args: Args, out: Output) -> None:
     if args.board == "interpreted":
         raise UsageError(f"--board interpreted: {selftest.NO_GATES}")
     design = _board.design(args)
+
+    def kept(path):
+        out.kept = f"what the board was taught is in {path}; fbnn-hw learn --restore {shlex.quote(str(path))} gives it back"
+
     json_file, page_file = _outputs(args.out, design)
     with _board.opened(args, out, design, learns=True) as board:
         tested = board.held_design()
@@ -64,7 +64,7 @@ def run(args: Args, out: Output) -> None:
             "target": tested.estimate["target"], "part": tested.estimate["part"], "config_id": board.identity.config.hex(),
             "model_mark": board.identity.model.hex(), "fbnn_hw": __version__, "python": platform.python_version(),
             "system": platform.platform(terse=True), "images": args.images, "measured_mw": args.power,
-            "checks": selftest.checks(board, tested, args.images, out.progress, lambda path: _say_kept(out, path))}
+            "checks": selftest.checks(board, tested, args.images, out.progress, kept)}
     report["passed"] = all(check["passed"] for check in report["checks"])
     files.write(json_file, (json.dumps(report, indent=1) + "\n").encode())
     files.write(page_file, page.selftest(report).encode())

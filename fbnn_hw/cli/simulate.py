@@ -40,7 +40,7 @@ def run(args: Args, out: Output) -> None:
         _component(args, out)
         return
 
-    design = _common.open_design(args, out)
+    design = _common.design(args, out)
     images = _images(args, design.config.size)
     _common.keep_folder(out, design)
     result = design.simulate(images, stall=args.stall, latent=args.latent, netlist=args.netlist, waves=args.waves,
@@ -56,19 +56,13 @@ def run(args: Args, out: Output) -> None:
     out.result(values)
 
 
-def _benches():
-    """The folder sim/ of the checkout that this program, or the working folder, is in; None without one."""
-    for folder in (Path(__file__).parents[2], Path.cwd(), *Path.cwd().parents):
-        if (folder / "sim" / "study.py").is_file() and (folder / "fbnn_hw" / "__init__.py").is_file():
-            return folder / "sim"
-    return None
-
-
 def _component(args, out):
     """Run the cocotb bench of one component."""
     if args.folder or args.stall or args.latent or args.netlist or args.waves or args.resize:
         raise UsageError("--component: expected without DIR, --resize, --stall, --latent, --netlist and --waves")
-    package = _benches()
+    checkouts = Path(__file__).parents[2], Path.cwd(), *Path.cwd().parents
+    package = next((folder / "sim" for folder in checkouts
+                    if (folder / "sim" / "study.py").is_file() and (folder / "fbnn_hw" / "__init__.py").is_file()), None)
     if package is None:
         raise UsageError(f"--component {args.component[:60]}: needs a checkout of the project, whose sim/ has the benches; "
                          "run it in that folder")
@@ -119,19 +113,15 @@ def _show_window(out, result):
 
 def _images(args, size):
     """uint8 RGB (N, 3, size, size) of --images."""
-    if not args.images.isdecimal():
-        if args.images.lstrip("-").isdecimal():
-            raise UsageError(f"--images {args.images[:30]}: expected 1 to 999,999")
-        from ..data import images as image_files
-
-        return image_files.read(args.images, size, args.resize)
-    if args.resize:
-        raise UsageError("--resize: expected together with an image file")
-    if len(args.images) > 6 or not int(args.images):
-        raise UsageError(f"--images {args.images[:30]}: expected 1 to 999,999")
+    from ..data import images as image_files
     from ..data.datasets import test_images
 
-    count = int(args.images)
+    if not args.images.lstrip("-").isdecimal():
+        return image_files.read(args.images, size, args.resize)
+    if args.resize and args.images.isdecimal():
+        raise UsageError("--resize: expected together with an image file")
+    if not args.images.isdecimal() or len(args.images) > 6 or (count := int(args.images)) < 1:
+        raise UsageError(f"--images {args.images[:30]}: expected 1 to 999,999")
     images = test_images(size, count)
     if len(images) < count:
         raise UsageError(f"--images {count}: {len(images)} test images are shipped; give a .npy file for more")

@@ -82,19 +82,14 @@ def _serve(args, design, out):
         out.result({"design": design.folder, "address": studio.address, "port": name})
         sys.stdout.flush()
         with tempfile.TemporaryDirectory(prefix="fbnn-hw-") as folder:
-            studio.run(lambda: None if args.no_browser else _open(studio.address, Path(folder)))
-
-
-def _open(address, folder):
-    """Show a page in the browser of a person who sits before this machine, if somebody does.
-
-    Everyone on the machine can read the browser's command line, but not the folder: a file in it leads to the address with its token.
-    """
-    screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    if screen and sys.stdout.isatty():
-        file = folder / "studio.html"
-        file.write_text(f'<meta http-equiv="refresh" content="0; url={address}">\n')
-        threading.Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True).start()
+            # Everyone on the machine can read the browser's command line, but not the folder: a file in it leads to the address with its
+            # token.
+            file = Path(folder) / "studio.html"
+            file.write_text(f'<meta http-equiv="refresh" content="0; url={studio.address}">\n')
+            screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+            seen = screen and sys.stdout.isatty() and not args.no_browser  # a person sits before this machine
+            browser = threading.Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True)
+            studio.run(browser.start if seen else lambda: None)
 
 
 @contextmanager

@@ -167,6 +167,12 @@ def check_origins(results: list[tuple]) -> None:
                                  "same; delete those that are out of date, or use another folder")
 
 
+def parse(argv: list[str]) -> Args:
+    from . import parser
+
+    return parser(argv[0]).parse_args(argv[1:])
+
+
 def _action(verb, flag):
     from . import parser
 
@@ -190,24 +196,16 @@ def taken(argv: list[str], values: dict[str, str]) -> list[str]:
     while "strategy" in values:
         try:
             cil.config(parse(argv))
+            break
         except UsageError as error:
             flag = re.match(r"(--[\w-]+)[^:]*: ", str(error))
-            if not flag or f"--strategy {values['strategy']}" not in str(error) or flag[1] in ("--strategy", "--replay", "--setting"):
+            if not flag or f"--strategy {values['strategy']}" not in str(error) or flag[1] in ("--strategy", "--replay", "--setting") \
+                    or flag[1] not in _common.flags(argv):
                 break  # the run itself is refused
-            at = next((at for at, word in enumerate(argv) if word.split("=")[0] == flag[1]), None)
-            if at is None:
-                break
+            at = _common.flags(argv).index(flag[1])
             takes_value = _action(argv[0], flag[1].removeprefix("--")).nargs != 0 and "=" not in argv[at]
             argv = argv[:at] + argv[at + 1 + takes_value:]
-        else:
-            break
     return argv
-
-
-def parse(argv: list[str]) -> Args:
-    from . import parser
-
-    return parser(argv[0]).parse_args(argv[1:])
 
 
 def execute(args: Args, commands: list[list[str]], out: Output, title: str = "runs") -> int:

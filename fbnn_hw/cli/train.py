@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from os.path import realpath
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base import files
 from ..base.errors import InputError, UsageError
+from ..checkpoints import resolve
 from ..ir.models import MODELS
 from ..train import config as recipes
 from ..train import sweep
@@ -148,10 +149,7 @@ def run(args: Args, out: Output) -> int:
     config = recipe(args)
     config.verify()
     refuse_idle(args)
-    checkpoint_path, state_path, result_path = paths(args)
-
-    from ..checkpoints import resolve
-
+    run_paths = paths(args)
     train, test = _common.splits(args, out)
     if args.classes:
         chosen = [name.strip() for name in args.classes.split(",")]
@@ -165,45 +163,65 @@ def run(args: Args, out: Output) -> int:
     import torch
 
     from ..ir.models import build
-    from ..nn import checkpoint
     from ..nn.network import FBNN
-    from ..train import record, start
+    from ..train import start
     from ..train.offline import Trainer
-    from ..train.teacher import Teacher
 
     processor = device(args, config, out)
     torch.manual_seed(config.seed)
     topology = build(args.model, train.classes, size=train.images.shape[-1])
     options: dict[str, Any] = dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
+    origin = start.read(resolve(args.init, "--init")) if args.init else None
+    model = start.further(origin, topology, config.seed, options) if origin else FBNN(topology, **options)
+
+    model.to(processor)
+
+    def made(**more):
+        return Trainer(model, torch.from_numpy(train.images), torch.from_numpy(train.labels), config, init=origin and origin.sha256, **more)
+
+    tested = test and (torch.from_numpy(test.images), torch.from_numpy(test.labels))
     meta = {"command": _common.command_line(args), "data": _common.kept(args.data), "images_per_class": args.images}
-    if args.init:
-        origin = start.read(resolve(args.init, "--init"))
-        model, meta["init"] = start.further(origin, topology, config.seed, options), origin.describe()
+    return to_the_end(args, out, run_paths, model, origin, meta, made, tested)
+
+
+def to_the_end(args: Args, out: Output, paths: tuple[Path, Path, Path], model: Any, origin: Any, meta: dict[str, Any],
+               made: Callable[..., Any], test: Any, kind: str | None = None, floating: bool = False) -> int:
+    """Train, test, write and print what came of it; returns the exit code.
+
+    paths: (checkpoint, state, result).  origin: the `start.Start` that the model began from, if it is one.  made(options): the trainer.
+    test: tensors (images, labels), None where there are none.  kind: "pretrain", whose result is there at the end alone, since such a
+    one counts.  floating: without a checkpoint.
+    """
+    from ..nn import checkpoint
+    from ..train import record, start
+    from ..train.teacher import Teacher
+
+    checkpoint_path, state_path, result_path = paths
+    config, processor = recipe(args), next(model.parameters()).device
+    if isinstance(origin, start.Start):
+        meta["init"] = origin.describe()
         if origin.note:
             out.note(origin.note)
-    else:
-        model = FBNN(topology, **options)
-    model.to(processor)
-    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), topology, processor, config.precision) if args.teacher else None
+    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), model.topology, processor, config.precision) if args.teacher else None
     if teacher:
         meta["teacher"] = teacher.description
+    head = {"kind": kind} if kind else {"checkpoint": checkpoint_path.name}
 
     def write(score=None):
-        network = record.network(trainer, meta, score)
-        checkpoint.save(checkpoint_path, network)
-        return network
+        if not floating:
+            checkpoint.save(checkpoint_path, record.network(trainer, meta, score))
 
     def report(epoch):
         better = trainer.best_epoch == epoch["epoch"]
         if better:
             write()
-        # No run is finished before its test: one that is interrupted there goes on with it.
-        write_result(result_path, {"checkpoint": checkpoint_path.name, "training": record.describe(trainer, meta) | {"finished": False},
-                                   "history": trainer.history})
-        out.text(epoch_line(epoch, config.epochs, " (best, written)" if better else ""))
+        if not kind:  # No run is finished before its test: one that is interrupted there goes on with it.
+            training = record.describe(trainer, meta) | {"finished": False}
+            write_result(result_path, {**head, "training": training, "history": trainer.history})
+        mark = (" (best)" if kind else " (best, written)") if better else ""
+        out.text(f"epoch {epoch['epoch']}/{config.epochs}: {scores(epoch)}{mark}, {epoch['seconds']:.1f} s")
 
-    trainer = Trainer(model, torch.from_numpy(train.images), torch.from_numpy(train.labels), config, state_path, report=report,
-                      progress=out.progress, teacher=teacher, init=meta.get("init", {}).get("sha256"))
+    trainer = made(state_path=state_path, report=report, progress=out.progress, teacher=teacher)
     if not trained(trainer, args, out):
         return 130
     score = None
@@ -211,12 +229,15 @@ def run(args: Args, out: Output) -> int:
         way_out = "; such pictures go into a folder test beside train" if _common.is_folder(args) else ""
         out.note(f"--data {args.data} has no test split of its own, so the checkpoint states no test accuracy{way_out}")
     else:
-        score = record.test_score(trainer, torch.from_numpy(test.images), torch.from_numpy(test.labels), out.progress)
-    network = write(score)
-    result = {"checkpoint": checkpoint_path.name, "training": network.training, "history": trainer.history}
+        images, labels = test
+        score = record.test_score(trainer, images, labels, out.progress)
+    write(score)
+    result = {**head, "training": record.describe(trainer, meta, score), "history": trainer.history}
     write_result(result_path, result)
-    out.text(*summary(network.training), f"written: {checkpoint_path}, {result_path}; state: {state_path}")
-    out.result({**result, "checkpoint": checkpoint_path, "result": result_path, "state": state_path})
+    written = [result_path] if floating else [checkpoint_path, result_path]
+    out.text(*summary(result["training"]), f"written: {', '.join(map(str, written))}; state: {state_path}")
+    result.pop("kind", None)
+    out.result({**result, "checkpoint": None if floating else checkpoint_path, "result": result_path, "state": state_path})
     return 0
 
 
@@ -246,11 +267,6 @@ def trained(trainer: Any, args: Args, out: Output) -> bool:
         raise
     out.kept = f"the training itself is done, its state is in {trainer.state_path}; go on with: {again(args)}"
     return True
-
-
-def epoch_line(epoch: dict[str, Any], epochs: int, note: str) -> str:
-    """Return the line that reports a finished epoch."""
-    return f"epoch {epoch['epoch']}/{epochs}: {scores(epoch)}{note}, {epoch['seconds']:.1f} s"
 
 
 def scores(epoch: dict[str, Any]) -> str:

@@ -60,16 +60,11 @@ class Reads:
     def count(self) -> int:
         return int(self.times.sum())
 
-    @cached_property
-    def _sorted(self):
-        codes = self.places.codes()
-        order = np.argsort(codes)
-        return order, codes[order]
-
     def index(self, codes: np.ndarray) -> np.ndarray:
         """For the code of each place its number among the reads."""
-        order, own = self._sorted
-        return order[np.searchsorted(own, codes)]
+        own = self.places.codes()
+        order = np.argsort(own)
+        return order[np.searchsorted(own, codes, sorter=order)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +89,9 @@ class Arrangement:
     graph: Graph
     layers: tuple[Layer, ...]
     tensors: dict[str, Tensor]  # in the order of the graph
-    used: int  # words of a bank
+    used: int  # words of a bank that hold features
     tiles: dict[Sum, tuple[Tile, ...]]  # of each sum that the array computes
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # (pixels, lanes, outputs) of the engine
     lists: bool  # whether the reads are lists, else loops over taps and words
 
     @cached_property

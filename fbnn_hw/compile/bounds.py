@@ -1,7 +1,7 @@
 """What no plan of a network can have, found from its topology alone, before anything is planned."""
 
 import math
-from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -22,68 +22,32 @@ that is pooled as half of one."""
 MOST_SHAPES = 8
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """An op with weights.  fan_in: inputs of an output.  repeats: reads of the word in which the bit lies that an output reads most
-    often."""
-
-    name: str
-    fan_in: int
-    repeats: int
-
-    def words(self, lanes):
-        """Least number of weight words of a tile."""
-        return max(-(-self.fan_in // lanes), self.repeats)
-
-
 def check(topology: Topology, target: Target, shapes: list[tuple[int, int, int]], ways: list[str]) -> list[str]:
     """Return those of some ways to have weights in which the weights may have room, on an engine of one of these shapes.
 
     Raises FitError where there is none, or where a plan would name more groups or bits than networks have that fit some part.
     """
-    sums, lanes = _sums(topology), max(shape[1] for shape in shapes)
-    most = {way: FIELD_VALUES - 1 if way == "memory" else target.ring_words for way in ways}
-    limit = max(most.values())
-    largest = max(sums, key=lambda each: each.words(lanes))
-    if (words := largest.words(lanes)) > limit:
-        raise FitError(f"layer {largest.name}: one tile needs {words} weight words, {target.name} has room for {limit}; at most "
-                       f"{largest.fan_in * limit // words:,} inputs to an output fit")
-    ways = [way for way in ways if words <= most[way]]
     _check_groups(topology)
     _check_terms(topology, MOST_TERMS, of_pixels=False)  # what the graph itself takes
-    if graph.build(topology, lanes).unlooped:
+    lanes = max(shape[1] for shape in shapes)
+    made = graph.build(topology, lanes)
+    most = {way: FIELD_VALUES - 1 if way == "memory" else target.ring_words for way in ways}
+    limit = max(most.values())
+    words, fan_in, name = max(((_least_words(each, lanes), each.fan_in, each.op.name) for each in made.sums
+                               if each.layer.kind in ("conv", "dense", "logits")), key=itemgetter(0))
+    if words > limit:
+        raise FitError(f"layer {name}: one tile needs {words} weight words, {target.name} has room for {limit}; at most "
+                       f"{fan_in * limit // words:,} inputs to an output fit")
+    if made.unlooped:
         _check_terms(topology, max(LEAST_TERMS, topology.weight_bits() // WEIGHTS_A_TERM) * MOST_SHAPES // len(shapes))
-    return ways
+    return [way for way in ways if words <= most[way]]
 
 
-def _sums(topology):
-    """The ops whose outputs are sums of products."""
-    sums, count = [], 0
-    views: dict[str, np.ndarray] = {}  # of an op the numbers of the stored bits that its channels are, of one pixel
-    last = {name: op.name for op in topology.ops for name in op.inputs}
-    for op in topology.ops:
-        shapes = topology.input_shapes(op)
-        inputs = [views[name] for name in op.inputs]
-        for name in {name for name in op.inputs if last[name] == op.name}:
-            del views[name]
-        outputs = topology.shapes[op.name][0]
-        match op.kind:
-            case "concat":
-                view = np.concatenate(inputs)
-            case "slice":
-                view = inputs[0][op.start:op.stop]
-            case "shuffle":
-                view = inputs[0].reshape(op.groups, -1).T.reshape(-1)
-            case "duplicate":
-                view = inputs[0].repeat(op.times)
-            case _:
-                view, count = np.arange(count, count + outputs, dtype=np.int32), count + outputs
-        views[op.name] = view
-        if op.kind in ("conv", "dense"):
-            groups = inputs[0].reshape(op.groups, -1)
-            uses = max(int(np.unique(group, return_counts=True)[1].max()) for group in groups[:MOST_GROUPS])
-            sums.append(_Sum(op.name, op.fan_in(*shapes), uses * getattr(op, "kernel", 1) ** 2))
-    return sums
+def _least_words(each, lanes):
+    """Least number of weight words of a tile of a sum; the bit that an output reads most often is in one word, read as often."""
+    code = sum(each.view.bits[part] << bits for part, bits in (("tensor", 40), ("channel", 20), ("row", 10), ("column", 0)))
+    uses = max(int(np.unique(group, return_counts=True)[1].max()) for group in code.reshape(each.count, -1))
+    return max(-(-each.fan_in // lanes), uses * len(each.offsets))
 
 
 def _check_groups(topology):

@@ -7,7 +7,7 @@ from ..base.errors import FitError
 from ..ir.network import LATENT, Network
 from ..machine import cycles, starts, timing
 from ..machine.config import AcceleratorConfig
-from ..machine.learner import MOST_EXEMPLARS, Learn, planes
+from ..machine.learner import MOST_EXEMPLARS, Learn
 from ..machine.protocol import LOGIT_BITS
 from ..machine.step import FIELD_VALUES
 from ..targets import Target
@@ -37,9 +37,11 @@ class Attempt:
 def configure(network: Network, target: Target, attempt: Attempt) -> tuple[AcceleratorConfig, schedule.Program]:
     """The configuration of an attempt, and its program.  Raises FitError if a memory is too small."""
     learn, weights = attempt.learner, attempt.weights
-    rows = planes(learn[1].rule) if learn else 1
+    rows = learn[1].planes if learn else 1
+    # A learner's sums, each of matches alone, have no start read: they begin at a multiple of 2 L, or no layer has one.
+    whole = not learn or network.topology.largest_sum(network.topology.ops[-1]) * rows % (4 * attempt.shape[1]) == 0
     program = schedule.build(network, *attempt.shape, bool(learn), min(FIELD_VALUES, target.bank_words or FIELD_VALUES),
-                             attempt.start_reads and (not learn or _whole_starts(network, attempt.shape[1], rows)), attempt.beside)
+                             attempt.start_reads and whole, attempt.beside)
     _check_words(network.topology, program, target, weights)
     common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", rows)
     if weights == "sdram":
@@ -64,15 +66,9 @@ def _image_steps(config, program):
     return 1 + max(number for number, step in enumerate(config.program) if reads(step))
 
 
-def _whole_starts(network, lanes, rows):
-    """Whether a learner's sums, each of matches alone, begin at a multiple of 2 L: they have no start read."""
-    logits = network.topology.ops[-1]
-    return logits.fan_in(*network.topology.input_shapes(logits)) * rows % (4 * lanes) == 0
-
-
 def _common_fields(network, target, program, weights, rows):
     """{field: value} of a configuration, however its weights are kept.  rows: binary ones of a class that a logit is the sum of."""
-    topology, image = network.topology, program.arrangement.graph.image
+    topology, image = network.topology, program.graph.image
     pixels, lanes, outputs = program.shape
     latent = program.tensors.get(LATENT)
     # A map of one block lies in several banks; and a latent that global pooling stores does not stay.
@@ -83,7 +79,7 @@ def _common_fields(network, target, program, weights, rows):
     if pooled is not None and pooled.shape[2] < columns:
         mask = sum(1 << q for q in range(pixels) if q % columns < pooled.shape[2])
     logits = next(op for op in topology.ops if getattr(op, "logits", False))
-    sum_bits = max(accumulator_bits(program.arrangement, network), starts.least_bits(lanes) * program.start_reads)
+    sum_bits = max(accumulator_bits(program, network), starts.least_bits(lanes) * program.start_reads)
     logit_bits = (topology.largest_sum(logits) * rows).bit_length() + 1
     if rows > 1:
         sum_bits = max(sum_bits, logit_bits - 1)

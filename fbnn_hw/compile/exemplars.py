@@ -45,13 +45,9 @@ def choose_exemplars(plan_with: Callable[[int], Any], without: cycles.PassCycles
     def before_classifying(frame, name):
         return frame.total - frame.layers[name].total
 
-    def as_fast(frame):
-        return before_classifying(frame, cycles.LOGITS) <= before_classifying(without, logits)
-
-    def bearable(frame):
-        return frame.total <= LONGER * without.total
-
-    for test, most in (as_fast, 2 * slots + 1), (bearable, slots), (lambda frame: True, enough):
+    for test, most in (
+            (lambda frame: before_classifying(frame, cycles.LOGITS) <= before_classifying(without, logits), 2 * slots + 1),
+            (lambda frame: frame.total <= LONGER * without.total, slots), (lambda frame: True, enough)):
         if fits(enough, test):
             low, high = enough, max(enough, most) + 1
             while high - low > 1:

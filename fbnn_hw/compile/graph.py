@@ -148,6 +148,11 @@ class Sum:
         return self.computed == (1, 1)
 
     @property
+    def fan_in(self) -> int:
+        """Products that an output adds up."""
+        return self.view.shape[0] // self.count * len(self.offsets)
+
+    @property
     def scale(self) -> int:
         """The largest value of what it reads."""
         return BYTE if self.view.bytes else 1
@@ -265,14 +270,12 @@ class _Builder:
         self.views[op.name] = View(np.concatenate([view.bits for view in views]), shape, sum((view.parts for view in views), ()))
 
     def _slice(self, op):
-        self._renamed(op, slice(op.start, op.stop))
-
-    def _shuffle(self, op):
-        self._renamed(op, np.arange(self.shapes[op.name][0]).reshape(op.groups, -1).T.reshape(-1))
-
-    def _renamed(self, op, order):
         self._needs_lists(f"{op.name}: {op.kind}")
+        channels = np.arange(self._view(op).shape[0])
+        order = channels[op.start:op.stop] if op.kind == "slice" else channels.reshape(op.groups, -1).T.reshape(-1)
         self.views[op.name] = View(self._view(op).bits[order], self.shapes[op.name], ())
+
+    _shuffle = _slice
 
     def _duplicate(self, op):
         view = self._view(op)
@@ -302,7 +305,7 @@ class _Builder:
         numbers = view.bits["tensor"]
         places = np.unique(numbers, return_index=True)[1]
         parts = tuple(self.graph.tensors[number][0] for number in numbers[np.sort(places)])
-        macs = 0 if kind == "copy" else sum(op.macs(*self.topology.input_shapes(op, self.shapes)) for op in ops)
+        macs = 0 if kind == "copy" else sum(op.macs(*self.topology.input_shapes(op)) for op in ops)
         layer = Layer(kind, name or ops[-1].name, tuple(ops), shape, parts, macs)
         return Sum(layer, number, self.graph.image, view, count, np.array(offsets), computed, source, reach or computed, **options)
 

@@ -8,7 +8,8 @@ rows are used before late rows, and all rows are read from the last one down.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,13 +49,12 @@ def needed(program: Program) -> list[int]:
     return words
 
 
-@dataclass(frozen=True)
-class _Late:
-    """Late words, in the order of their use."""
+class _Late(NamedTuple):
+    """A late word."""
 
-    after: list[int]  # steps that must have begun
-    low: list[int]  # least number of words for the array that come before each
-    high: list[int]  # largest such number: its own place among them
+    after: int  # steps that must have begun
+    low: int  # least number of words for the array that come before it
+    high: int  # largest such number: its own place among them
 
 
 class _Filler(cycles.Mover):
@@ -66,7 +66,7 @@ class _Filler(cycles.Mover):
         self.places: list[int] = []  # for each late word, the number of words before it
         self.idle = 0  # late words that came while the ring was full
         self.late_word_due = False  # the next word for the array is a late one that has not come yet
-        self.low = late.low[0]  # least place of the next late word
+        self.low = late[0].low  # least place of the next late word
         self.total = sum(transfer.words for transfer in config.transfers)
         super().__init__(config)
 
@@ -80,7 +80,7 @@ class _Filler(cycles.Mover):
     def _choose(self, now):
         """Choose whether the next word of the stream goes to a late row."""
         number = len(self.places)
-        after = self.late.after[number]
+        after = self.late[number].after
         self.late_word_due = self.phase + self.share >= 16 and self.mixed - self.first >= number
         if self.late_word_due:
             self.after = after
@@ -88,12 +88,6 @@ class _Filler(cycles.Mover):
             when = max(now, self.ready, self.full)
             if self.opened[after - 1] <= when and not (self.frees and self.frees[0][0] <= when):  # the ring has no room
                 self.after = after
-
-    def make(self, when, resident, blocked):
-        if self.row:
-            self.move(when, resident)
-        else:
-            self.run(when + 1, blocked)  # it chooses anew, as if the cycle had not come
 
     def repeats(self, words):
         return super().repeats(words) and self.place + words < self.low
@@ -111,7 +105,7 @@ class _Filler(cycles.Mover):
             return
         if after:
             self.places.append(self.place)
-            self.low = math.inf if len(self.places) == len(self.late.low) else self.late.low[len(self.places)]
+            self.low = math.inf if len(self.places) == len(self.late) else self.late[len(self.places)].low
             self.loaded += 1
             self.idle += not self.late_word_due
             self.after, self.phase, self.share = 0, phase, share
@@ -121,7 +115,7 @@ class _Filler(cycles.Mover):
 
 
 def _late_words(config, need, end):
-    """Return the late words of a configuration, or None where they cannot be placed.
+    """Return the late words of a configuration in the order of their use, or None where they cannot be placed.
 
     The transfers of the configuration name more words of rows than are resident; the surplus are the
     late words.  They cannot be placed where a map needs a row until after the word's use.
@@ -132,22 +126,21 @@ def _late_words(config, need, end):
         total += step.tiles * step.tile_words
         ends.append(total)
     per_word, first = config.rows_per_word, config.resident_rows // config.rows_per_word
-    grid, late = _grid(config.transfers), _Late([], [], [])
+    grid = _grid(config.transfers)
+    late: list[_Late] = []
     sources = np.concatenate([residents_of(transfer) for transfer in config.transfers])
     for high in np.flatnonzero(sources)[first:].tolist():
-        top = end - len(late.after) * per_word
+        top = end - len(late) * per_word
         if top < per_word:
             return None
         step = max(need[top - per_word:top])
         if step >= len(config.program) - 1 or step + 2 > MOST_STEPS:
             return None
-        low = max(ends[step + 1], config.weight_words + 1, *late.low[-1:])
+        low = max(ends[step + 1], config.weight_words + 1, *(word.low for word in late[-1:]))
         at = bisect_left(grid, low)
         if at == len(grid) or grid[at] > high:
             return None
-        late.after.append(max([step + 2, *late.after[-1:]]))
-        late.low.append(grid[at])
-        late.high.append(high)
+        late.append(_Late(max(step + 2, *(word.after for word in late[-1:]), 0), grid[at], high))
     return late
 
 
@@ -167,7 +160,7 @@ def _cut(transfers, late, places):
     while True:
         allowed = grid[::step]
         cuts: dict[int, list[tuple[int, int]]] = {}
-        for after, low, high, place in zip(late.after, late.low, late.high, places):
+        for (after, low, high), place in zip(late, places):
             at = max(low, allowed[bisect_right(allowed, place) - 1])
             at = min(at, grid[bisect_right(grid, high) - 1])
             runs = cuts.setdefault(at, [])
@@ -201,15 +194,15 @@ def _filled(config, program, need, end):
     words, those of them that came while the ring was full).
     """
     late = _late_words(config, need, end)
-    if not late or not late.after:
+    if not late:
         return None
     run = cycles.Run(config)
     run.mover = filler = _Filler(config, late)
     frame, _ = run.one_pass(0)
-    rows = len(late.after) * config.rows_per_word
+    rows = len(late) * config.rows_per_word
     transfers = _cut(config.transfers, late, filler.places)
     filled = replace(config, transfers=transfers, late_base=end - rows, late_rows=rows, resident_base=program.used)
-    return frame.total, filled, len(late.after), filler.idle
+    return frame.total, filled, len(late), filler.idle
 
 
 def improved(config: AcceleratorConfig, program: Program, residents: Residents, passes: cycles.Passes

@@ -7,7 +7,7 @@ move of the block by pixels, and whether the accumulator is shifted first.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import groupby
 
 import numpy as np
@@ -43,8 +43,6 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
     learns: what the logits read stays in the banks for a learner, its words side by side.
     keeps_image: see `schedule.build`.  Raises FitError.
     """
-    columns = pixels // 2
-
     def arranged(graph, sharing):
         return _Arranger(graph, pixels, lanes, outputs, sharing, keeps_image).arranged()
 
@@ -58,11 +56,11 @@ def plan(topology: Topology, pixels: int, lanes: int, outputs: int, room: int | 
             choices = [copied] if room is None or copied.used <= room else choices
         if gathered := graphs.scattered(choices[0].graph):
             choices.append(arranged(build(*gathered, *summed), SHARINGS[0]))
-        chosen = _best(choices, room, columns)
-        return _best([chosen, *(arranged(chosen.graph, sharing) for sharing in SHARINGS[1:])], room, columns)
+        chosen = _best(choices, room)
+        return _best([chosen, *(arranged(chosen.graph, sharing) for sharing in SHARINGS[1:])], room)
 
     plans = [best(word_pixels) for word_pixels in graphs.word_pixels(topology, lanes)]
-    return _best([each for each in plans if has_starts(each)], room, columns)
+    return _best([each for each in plans if has_starts(each)], room)
 
 
 def _summed_apart(arrangement):
@@ -71,17 +69,17 @@ def _summed_apart(arrangement):
                                and tiles[0].source_tile_slot < 0 and tiles[0].reads.count > 2))
 
 
-def _best(arrangements, room, columns):
+def _best(arrangements, room):
     """The arrangement with the fewest reads whose features fit, or that with the fewest words."""
     fitting = [each for each in arrangements if room is None or each.used <= room]
     if not fitting:
         return min(arrangements, key=lambda each: each.used)
-    return min(fitting, key=lambda each: cost(each, columns))
+    return min(fitting, key=cost)
 
 
-def cost(arrangement: Arrangement, columns: int) -> int:
+def cost(arrangement: Arrangement) -> int:
     """Reads of a frame, and cycles in which the words of its image are written."""
-    reads = sum(math.prod(blocks(each.computed, columns)) * sum(tile.reads.count for tile in tiles)
+    reads = sum(math.prod(blocks(each.computed, arrangement.shape[0] // 2)) * sum(tile.reads.count for tile in tiles)
                 for each, tiles in arrangement.tiles.items())
     return reads + math.prod(arrangement.graph.input.shape[1:]) * len(arrangement.stored[0].lanes)
 
@@ -125,22 +123,18 @@ class _Arranger:
         """Return the tiles of a sum, and append its tensor."""
         codes, lanes = located(self.tensors, each)
         if each.spread and (chunks := self._lane_by_lane(each, codes, lanes)):
-            tiles = [(tuple((each.groups[g], np.array([0])) for g in run), 0) for run, _ in chunks]
-            return self._packed(each, tiles, [_spread_reads(codes[run]) for run, _ in chunks], [tile_slot for _, tile_slot in chunks])
-        choices = [False]
-        if each.spread:
-            choices = [True]
-        elif each.count > 1 and len(each.groups[0].outputs) < self.outputs:
-            choices = [False, True]
-        candidates: list[tuple] = []
-        reads_of: dict[tuple[int, ...], Reads] = {}
-        for merged in choices:
-            chunks = self._chunks(each, merged)
-            for run, _, _ in chunks:
-                if run not in reads_of:
-                    reads_of[run] = self._reads(each, codes[list(run)], lanes[list(run)])
-            candidates.append(([(parts, label) for _, parts, label in chunks], [reads_of[run] for run, _, _ in chunks]))
-        return self._packed(each, *min(candidates, key=lambda chunks_and_lists: sum(reads.count for reads in chunks_and_lists[1])))
+            own = [Places.of(np.unique(codes[run])) for run, _ in chunks]
+            reads = [Reads(places, np.full(len(places.word), 2), True) for places in own]  # each word is read twice
+            return self._packed(each, [(tuple((each.groups[g], np.array([0])) for g in run), 0, twice, tile_slot)
+                                       for (run, tile_slot), twice in zip(chunks, reads)])
+
+        @cache
+        def reads_of(run):
+            return self._reads(each, codes[list(run)], lanes[list(run)])
+
+        choices = [each.spread, *[True] * (not each.spread and each.count > 1 and len(each.groups[0].outputs) < self.outputs)]
+        candidates = [[(parts, label, reads_of(run), -1) for run, parts, label in self._chunks(each, merged)] for merged in choices]
+        return self._packed(each, min(candidates, key=lambda tiles: sum(reads.count for _, _, reads, _ in tiles)))
 
     def _lane_by_lane(self, each, codes, lanes):
         """Return [(numbers of groups, tile slot)], the tiles of a spread step, or [] where the sum cannot be one.
@@ -186,12 +180,12 @@ class _Arranger:
                                int(label[part[0]])))
         return chunks
 
-    def _packed(self, each, chunks, lists, source_tile_slots=None):
-        """Place tiles side by side in words; each class of channels begins a new word."""
+    def _packed(self, each, chunks):
+        """Place tiles side by side in words, [(parts, class, reads, source tile slot)]; each class of channels begins a new word."""
         tile_slots = self.lanes // self.outputs
         tiles, words, before = [], [], None
         tile_slot = tile_slots
-        for (parts, label), reads, source_tile_slot in zip(chunks, lists, source_tile_slots or [-1] * len(chunks)):
+        for parts, label, reads, source_tile_slot in chunks:
             if tile_slot == tile_slots or label != before:
                 words.append([-1] * self.lanes)
                 tile_slot = 0
@@ -220,29 +214,20 @@ class _Arranger:
         return Reads(places, times * (1 + doubled), doubled)
 
 
-def _spread_reads(codes):
-    """`Reads` of a tile of a spread step: each word is read twice."""
-    places = Places.of(np.unique(codes))
-    return Reads(places, np.full(len(places.word), 2), True)
-
-
 def _classes(graph):
     """Number the classes of channels of each tensor, int (channels,): all channels of a class have the same readers."""
-    marks = [[b""] * shape[0] for _, shape in graph.tensors]
+    marks: list[list[tuple]] = [[()] * shape[0] for _, shape in graph.tensors]
     for number, each in enumerate(graph.sums):
         if each.spread:
             continue
         terms = np.array([group.terms for group in each.groups])
         group = np.arange(len(terms))[:, None] * (each.layer.kind != "copy")  # a copy reads all of them alike
         code = (terms["tensor"] << 40) + (terms["channel"] << 20) + group
-        used, count = np.unique(code, return_counts=True)
-        where = (used >> 20).tolist()
-        own = np.column_stack([np.full(len(used), number), used & (1 << 20) - 1, count])
-        for place, mark in zip(where, own):
-            marks[place >> 20][place & (1 << 20) - 1] += mark.tobytes()
+        for place, count in zip(*(part.tolist() for part in np.unique(code, return_counts=True))):
+            marks[place >> 40][place >> 20 & (1 << 20) - 1] += number, place & (1 << 20) - 1, count
     classes = []
     for channels in marks:
-        seen: dict[bytes, int] = {}
+        seen: dict[tuple, int] = {}
         classes.append(np.array([seen.setdefault(mark, len(seen)) for mark in channels], int))
     return classes
 
@@ -256,9 +241,8 @@ def steps(arrangement: Arrangement, heads: dict[Sum, int], topology: Topology) -
     addresses: dict[tuple[int, ...], int] = {}
     result = []
     for each, tiles in arrangement.tiles.items():
-        kinds = {(tile.reads, tile.source_tile_slot): tile for tile in tiles}
-        by_kind = {kind: _list(arrangement, each, tile) for kind, tile in kinds.items()}
-        lists = [by_kind[tile.reads, tile.source_tile_slot] for tile in tiles]
+        listed = cache(partial(_list, arrangement, each))
+        lists = [listed(tile.reads, tile.source_tile_slot) for tile in tiles]
         for first, last, alike in _steps_of(arrangement, tiles, lists, addresses):
             reads = _reads_of_step(lists[first:last], alike)
             if reads not in addresses:
@@ -284,11 +268,11 @@ class ReadList:
     reads: tuple[int, ...]
 
 
-def _list(arrangement, each, tile):
-    """The `ReadList` of a tile."""
+def _list(arrangement, each, reads, source_tile_slot):
+    """The `ReadList` of a tile with these reads."""
     columns = arrangement.shape[0] // 2
     origin, words, before = 0, [], None
-    for tensor, word, down, right, power, times in zip(*(part.tolist() for part in (*tile.reads.places, tile.reads.times))):
+    for tensor, word, down, right, power, times in zip(*(part.tolist() for part in (*reads.places, reads.times))):
         place = arrangement.stored[tensor]
         row, y = divmod(down, 2)
         column, x = divmod(right, columns)
@@ -297,11 +281,11 @@ def _list(arrangement, each, tile):
         address += row * place.columns + column - origin
         if each.vector:
             row = column = 0
-        for _ in range(times if tile.source_tile_slot < 0 else times // 2):
+        for _ in range(times if source_tile_slot < 0 else times // 2):
             shift = before is not None and power != before
             words.append(read_word(address, y, x, row, column, shift))
             before = power
-    return ReadList(origin, max(0, tile.source_tile_slot), tuple(words))
+    return ReadList(origin, max(0, source_tile_slot), tuple(words))
 
 
 def _steps_of(arrangement, tiles, lists, addresses):

@@ -66,7 +66,8 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
         check_latent(network.topology)
     shapes = _shapes(target, (pixels, lanes, outputs))
     ways = _ways(target, weights)
-    if learn and not _extracts(network.topology):
+    names = [op.name for op in network.topology.ops]
+    if learn and network.topology.weight_shapes().keys().isdisjoint(names[:names.index(LATENT) + 1]):
         ways = [way for way in ways if way == "memory"]
         if not ways:
             raise FitError(f"--learn: no layer up to {LATENT} has weights, and a design of {target.name} that learns streams some; use a "
@@ -85,12 +86,6 @@ def check_latent(topology):
     _, height, width = topology.shapes[LATENT]
     if (height, width) != (1, 1):
         raise FitError(f"layer {LATENT}: is a map of {height}x{width}, expected a vector for --learn")
-
-
-def _extracts(topology):
-    """Whether a layer up to the latent has weights."""
-    names = [op.name for op in topology.ops]
-    return not topology.weight_shapes().keys().isdisjoint(names[:names.index(LATENT) + 1])
 
 
 def _with_the_shape_that_fits(error, network, target, learn, weights):
@@ -117,21 +112,16 @@ def _shapes(target, dimensions):
     """The target's shapes with the dimensions that are wanted, None for any, or one shape made of them; UsageError for an illegal one."""
     shapes = [shape for shape in target.shapes if all(w in (None, value) for w, value in zip(dimensions, shape))]
     if not shapes:
-        shapes = [_completed(dimensions, target.shapes[0])]
+        pixels, lanes, outputs = dimensions
+        pixels = pixels or min(target.shapes[0][0], max(4, 1 << (outputs or target.shapes[0][0]).bit_length() - 1))
+        lanes = lanes or target.shapes[0][1]
+        shapes = [(pixels, lanes, outputs or min(max(target.shapes[0][2], pixels), lanes))]
     for shape in shapes:
         check_shape(*shape)
         if target.banks and (shape[0], shape[1]) != (target.banks, target.bank_bits):
             raise UsageError(f"--pixels {shape[0]} --lanes {shape[1]}: {target.part} has {target.banks} feature banks of "
                              f"{target.bank_bits} bits, expected --pixels {target.banks} --lanes {target.bank_bits}")
     return shapes
-
-
-def _completed(dimensions, shape):
-    """A shape with the dimensions that are wanted, None for any, which are as in `shape` where they may be."""
-    pixels, lanes, outputs = dimensions
-    pixels = pixels or min(shape[0], max(4, 1 << (outputs or shape[0]).bit_length() - 1))
-    lanes = lanes or shape[1]
-    return pixels, lanes, outputs or min(max(shape[2], pixels), lanes)
 
 
 def best(network: Network, target: Target, shapes: list[Shape], weights: str, learner: Learn | None) -> tuple[Plan | None, FitError | None]:

@@ -1,46 +1,26 @@
 """Network -> the program of the sequencer, and the weight words in the order of their use."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ..base import bits
 from ..ir.network import Network
 from ..machine import starts
 from ..machine.step import Step
 from . import graph, lists, loops, weights
 from .arrangement import Arrangement
 from .graph import Layer
-from .layout import Tensor
 
 
-@dataclass(frozen=True)
-class Program:
-    """The steps of one pass, and the places that they name."""
+@dataclass(frozen=True, eq=False)
+class Program(Arrangement):
+    """An arrangement, and the steps of one pass through it."""
 
     steps: tuple[Step, ...]
-    arrangement: Arrangement
     order: tuple[int, ...] = ()  # the lists of reads, where the arrangement has them
     start_reads: bool = False  # see `AcceleratorConfig.start_reads`
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        return self.arrangement.layers
-
-    @property
-    def tensors(self) -> dict[str, Tensor]:
-        return self.arrangement.tensors
-
-    @property
-    def used(self) -> int:
-        """Words of a bank that hold features."""
-        return self.arrangement.used
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(pixels, lanes, outputs) of the engine."""
-        return self.arrangement.shape
 
     @cached_property
     def _by_label(self) -> dict[str, list[Step]]:
@@ -85,15 +65,11 @@ def build(network: Network, pixels: int, lanes: int, outputs: int, learns: bool 
     if steps:
         steps[0] = replace(steps[0], load=True)
         steps[-1] = replace(steps[-1], result=True)
-    return Program(tuple(steps), arrangement, tuple(order), start_reads)
+    own: dict[str, Any] = {each.name: getattr(arrangement, each.name) for each in fields(arrangement)}
+    return Program(**own, steps=tuple(steps), order=tuple(order), start_reads=start_reads)
 
 
 def weight_words(network: Network, program: Program) -> dict[str, np.ndarray]:
     """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use."""
     biased = {step.layer for step in program.steps if step.bias}
-    return weights.weight_words(network, program.arrangement, biased, program.start_reads)
-
-
-def to_bytes(words: np.ndarray) -> bytes:
-    """Words of bits -> bytes, lowest bit first."""
-    return bits.pack(words).tobytes()
+    return weights.weight_words(network, program, biased, program.start_reads)

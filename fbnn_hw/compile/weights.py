@@ -23,7 +23,8 @@ def accumulator_bits(arrangement: Arrangement, network: Network) -> int:
         looped = not arrangement.lists or each is classifier
         thresholds = network.threshold(each.op.name) if looped else np.array([_largest_threshold(each, network) + 1])
         threshold = max(int(thresholds.max()), -1 - int(thresholds.min()))
-        for fan_in, tile in [(each.groups[0].fan_in, None)] if looped else _widest(arrangement.tiles[each]):
+        for tile in [None] if looped else arrangement.tiles[each]:
+            fan_in = max(group.fan_in for group, _ in tile.parts) if tile else each.groups[0].fan_in
             own = fan_in + threshold if tile and tile.reads.doubled else (fan_in + threshold + 1) // 2
             if looped and own >= FIELD_VALUES // 2:
                 raise FitError(f"layer {each.op.name}: {fan_in:,} inputs to an output need sums of more than 16 bits; at most "
@@ -33,11 +34,6 @@ def accumulator_bits(arrangement: Arrangement, network: Network) -> int:
                                "or more --lanes")
             most = max(most, own)
     return most.bit_length() + 1
-
-
-def _widest(tiles):
-    """(the largest fan-in of its groups, tile) of some tiles."""
-    return [(max(group.fan_in for group, _ in tile.parts), tile) for tile in tiles]
 
 
 def _largest_threshold(each, network):
@@ -105,10 +101,7 @@ def _matches(padding, want, looped):
 
 
 def weight_words(network: Network, arrangement: Arrangement, biased: Iterable[str], start_reads: bool = False) -> dict[str, np.ndarray]:
-    """{layer name: uint8 array (words, outputs * lanes) of bits}, in the order of use.
-
-    biased: labels of layers with bias words.  start_reads: their blocks begin with start reads.
-    """
+    """As `schedule.weight_words`.  biased: labels of layers with bias words.  start_reads: their blocks begin with start reads."""
     _, lanes, outputs = arrangement.shape
     sums, biased, result = {each.layer: each for each in arrangement.tiles}, set(biased), {}
     for layer in arrangement.layers:
@@ -232,10 +225,6 @@ def _pool_words(weights, layer, arrangement):
 
 def _occurrence(values):
     """Return for each value how many equal ones precede it."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    new = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(values) else np.zeros(0, bool)
-    firsts = np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
-    result = np.zeros(len(values), np.int64)
-    result[order] = np.arange(len(values)) - firsts
+    order, result = np.argsort(values, kind="stable"), np.zeros(len(values), np.int64)
+    result[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
     return result

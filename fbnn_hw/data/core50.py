@@ -3,7 +3,6 @@
 A picture is sSESSION/oOBJECT/C_SESSION_OBJECT_FRAME.png; 11 sessions, 50 objects.
 """
 
-import io
 import re
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ..base import files
 from ..base.errors import InputError
 from . import pickles, zips
-from .images import npy_header
+from .images import npy_header, png
 
 NAME = re.compile(r"(?:^|/)s(\d+)/o(\d+)/C_\d+_\d+_\d+\.png$")
 FOLDER, ZIP, NPZ, PATHS = "core50_128x128", "core50_128x128.zip", "core50_imgs.npz", "paths.pkl"
@@ -22,25 +21,21 @@ MOST_PICTURES = 2 ** 18
 """More than the 164,866 that there are."""
 
 
-def classes(count):
-    """Names of the objects: o1, o2, ..."""
-    return tuple(f"o{i + 1}" for i in range(count))
-
-
-def read(places, sessions, size, count):
-    """(images uint8 RGB (N, 3, size, size), labels int64 (N,), source) of the pictures whose session is in `sessions`.
+def read(dataset, places, split):
+    """The fields of `datasets.Images`, of the sessions that are the split's; the objects are called o1, o2, ...
 
     Looks into `places` in order.  Raises InputError that says what to download where nothing is found, or what is damaged.
     """
+    images, labels, source = _found(places, dataset.options[split], dataset.size, dataset.classes)
+    return images, labels, tuple(f"o{i + 1}" for i in range(dataset.classes)), source
+
+
+def _found(places, sessions, size, count):
+    """(images uint8 RGB (N, 3, size, size), labels int64 (N,), source) of the pictures whose session is in `sessions`."""
     for place in places:
-        if place.is_file() and place.name.endswith(".npz"):
-            return _read_npz(place, sessions, size, count)
-        if place.is_file():
-            return _read_zip(place, sessions, size, count)
-        if (place / NPZ).is_file():
-            return _read_npz(place / NPZ, sessions, size, count)
-        if (place / ZIP).is_file():
-            return _read_zip(place / ZIP, sessions, size, count)
+        for file in (place, place / NPZ, place / ZIP):
+            if file.is_file():
+                return (_read_npz if file.suffix == ".npz" else _read_zip)(file, sessions, size, count)
         for folder in (place / FOLDER, place):
             if (folder / "s1").is_dir():
                 names = sorted(str(p.relative_to(folder)) for p in folder.glob("s*/o*/*.png"))
@@ -97,21 +92,10 @@ def _read_zip(path, sessions, size, count):
 
 
 def _read_png(where, names, read_bytes, sessions, size, count):
-    from PIL import Image, UnidentifiedImageError
-
     if len(names) > MOST_PICTURES:
         raise InputError(f"{where}: {len(names):,} pictures, expected at most {MOST_PICTURES:,}")
     pairs = list(_of_sessions(names, where, sessions, count))
     images = np.empty((len(pairs), 3, size, size), np.uint8)
     for row, (index, _) in enumerate(pairs):
-        try:
-            with Image.open(io.BytesIO(read_bytes(names[index])), formats=("PNG",)) as picture:
-                if picture.size != (size, size):  # before they are decoded
-                    raise InputError(f"{where}/{names[index]}: {picture.width}x{picture.height} pixels, expected {size}x{size}")
-                images[row] = np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
-        except InputError:
-            raise
-        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
-            reason = "it is no picture" if isinstance(error, UnidentifiedImageError) else zips.reason(error)
-            raise InputError(f"{where}/{names[index]}: cannot be read ({reason}), expected a PNG") from None
+        images[row] = np.asarray(png(read_bytes(names[index]), f"{where}/{names[index]}", size, "RGB")).transpose(2, 0, 1)
     return images, np.array([item for _, item in pairs], np.int64), str(where)

@@ -10,7 +10,7 @@ import os
 import tarfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +45,8 @@ class Images:
             raise UsageError(f"--classes {','.join(classes)}: expected each class once")
         number = np.full(len(self.classes), -1, np.int64)
         number[[own[spelled(name)] for name in classes]] = np.arange(len(classes))
-        labels = number[self.labels]
-        members = labels >= 0
-        return Images(self.images[members], labels[members], tuple(classes), self.source)
+        renumbered = replace(self, labels=number[self.labels], classes=tuple(classes))
+        return renumbered._of(renumbered.labels >= 0)
 
     def by_name(self, classes):
         """The same images with the numbers of `classes`; raises InputError where an image's class is none of them."""
@@ -57,7 +56,7 @@ class Images:
             raise InputError(f"{self.source}: has the class {strange}, which the training does not have, expected some of "
                              f"{', '.join(classes[:5])}{', ...' if len(classes) > 5 else ''}")
         numbers = np.array([number[spelled(name)] for name in self.classes], np.int64)
-        return Images(self.images, numbers[self.labels], tuple(classes), self.source)
+        return replace(self, labels=numbers[self.labels], classes=tuple(classes))
 
     def thinned(self, count):
         """`count` images of each class, spread evenly over those it has, in their order; raises UsageError where a class has fewer."""
@@ -65,19 +64,17 @@ class Images:
         if sizes.min() < count:
             raise UsageError(f"--images {count}: class {self.classes[sizes.argmin()]} has {sizes.min()}, expected at most that many")
         members = [np.flatnonzero(self.labels == c)[np.arange(count) * size // count] for c, size in enumerate(sizes)]
-        members = np.sort(np.concatenate(members))
-        return Images(self.images[members], self.labels[members], self.classes, self.source)
+        return self._of(np.sort(np.concatenate(members)))
 
     def scaled(self, size):
         """The same images, size x size, as `images.scale` makes them; these themselves if they are so large."""
-        return self if self.images.shape[2:] == (size, size) else Images(scale(self.images, size), self.labels, self.classes, self.source)
+        return self if self.images.shape[2:] == (size, size) else replace(self, images=scale(self.images, size))
 
     def whole(self):
         """Raises InputError where a class has no image, or there is one class alone, which every answer gets right."""
         if len(self.classes) < 2:
             raise InputError(f"{self.source}: has the class {self.classes[0]} alone, expected two or more to tell apart")
-        sizes = np.bincount(self.labels, minlength=len(self.classes))
-        missing = [name for name, count in zip(self.classes, sizes) if not count]
+        missing = [name for number, name in enumerate(self.classes) if number not in self.labels]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             raise InputError(f"{self.source}: no image of {', '.join(missing[:3])}{more}, expected some of each of {len(self.classes)} "
@@ -85,7 +82,10 @@ class Images:
 
     def first(self, count):
         """The first `count` images; all of them if None or too few."""
-        return Images(self.images[:count], self.labels[:count], self.classes, self.source)
+        return self._of(slice(count))
+
+    def _of(self, members):
+        return replace(self, images=self.images[members], labels=self.labels[members])
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Dataset:
     """A data set.
 
     size: pixels a side.  classes: number of classes.  archive: None where it ships with the package, or
-    where `read` gets the folders to look into.  read(data set, source, split): returns `Images`.  overlap:
-    both splits are the same images, so accuracy on "test" after training on "train" says nothing.
+    where `read` gets the folders to look into.  read(data set, `Source` or folders, split): returns `Images`, or its fields.
+    overlap: both splits are the same images, so accuracy on "test" after training on "train" says nothing.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Source:
     def members(self, names):
         """{name: bytes}, in one reading; raises InputError for a missing or damaged one."""
         try:
-            members = self._from_folder(names) if self.path.is_dir() else self._from_archive(names)
+            members = dict(self._from_folder(names) if self.path.is_dir() else self._from_archive(names))
         except Exception as error:  # tarfile raises a dozen classes on damaged archives
             raise InputError(f"{self.path}: cannot be read ({zips.reason(error)}), expected the official archive; "
                              f"delete it to have it downloaded again") from None
@@ -145,24 +145,22 @@ class Source:
         return members
 
     def _from_folder(self, names):
-        files = {name: self.path / name for name in names if (self.path / name).is_file()}
-        for name, path in files.items():
+        for path in (self.path / name for name in names if (self.path / name).is_file()):
             if path.stat().st_size > self.archive.unpacked:
-                raise ValueError(f"{name} has more than {self.archive.unpacked:,} bytes")
-        return {name: path.read_bytes() for name, path in files.items()}
+                raise ValueError(f"{path.name} has more than {self.archive.unpacked:,} bytes")
+            yield path.name, path.read_bytes()
 
     def _from_archive(self, names):
-        contents, names_of_members = {}, {f"{self.archive.folder}/{name}": name for name in names}
+        names_of_members = {f"{self.archive.folder}/{name}": name for name in names}
         with gzip.open(self.path) as file:
             stream = _Bounded(file, self.archive.unpacked)
             with tarfile.open(fileobj=stream, mode="r:") as archive:
                 for member in archive:
                     name = names_of_members.get(os.path.normpath(member.name))
                     if name and member.isfile():
-                        contents[name] = archive.extractfile(member).read()
+                        yield name, archive.extractfile(member).read()
             while stream.read(BLOCK_BYTES):  # to the end, where the checksum is
                 pass
-        return contents
 
 
 class _Bounded:
@@ -193,52 +191,41 @@ def _read_cifar(dataset, source, split):
     def where(name):
         return f"{source.path}/{name}"
 
-    listed = pickles.loads(members[meta], where(meta)).get(options["class_names"])
-    if not isinstance(listed, list) or len(listed) != dataset.classes:
-        raise InputError(f"{where(meta)}: {options['class_names']} has {len(listed) if isinstance(listed, list) else 'no'} names, "
-                         f"expected {dataset.classes}")
-    classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in listed)
+    def listed(values, name, key, what, count, more=""):
+        found = values.get(options[key])
+        if not isinstance(found, list) or len(found) != count:
+            raise InputError(f"{where(name)}: {options[key]} has {len(found) if isinstance(found, list) else 'no'} {what}, "
+                             f"expected {count}{more}")
+        return found
+
+    class_names = listed(pickles.loads(members[meta], where(meta)), meta, "class_names", "names", dataset.classes)
+    classes = tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in class_names)
     images, labels = [], []
     pixels = 3 * dataset.size ** 2
     for name in names:
         batch = pickles.loads(members.pop(name), where(name))
-        data, label = batch.get("data"), batch.get(options["labels"])
-        shape = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
+        data = batch.get("data")
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != pixels or not len(data):
+            shape = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
             raise InputError(f"{where(name)}: data is {shape}, expected uint8 (n, {pixels})")
-        if not isinstance(label, list) or len(label) != len(data):
-            raise InputError(f"{where(name)}: {options['labels']} has {len(label) if isinstance(label, list) else 'no'} entries, "
-                             f"expected {len(data)}, one for each image")
+        label = listed(batch, name, "labels", "entries", len(data), ", one for each image")
         for value in label:
             if type(value) is not int or not 0 <= value < dataset.classes:
                 raise InputError(f"{where(name)}: {options['labels']} holds {value!r}, expected 0 to {dataset.classes - 1}")
         images.append(data.reshape(-1, 3, dataset.size, dataset.size))
         labels.append(np.array(label, np.int64))
-    return Images(np.concatenate(images), np.concatenate(labels), classes, str(source.path))
+    return np.concatenate(images), np.concatenate(labels), classes, str(source.path)
 
 
 def _read_fixture(dataset, source, split):
     """The first 300 test images of CIFAR-10, in the package; both splits are the same images."""
     path = Path(__file__).with_name("fixture.npz")
     with np.load(path) as file:
-        return Images(file["images"], file["labels"].astype(np.int64), tuple(file["classes"].tolist()), str(path))
-
-
-def _read_stl10(dataset, source, split):
-    return Images(*stl10.read(source, split, dataset.size, dataset.classes), str(source.path))
-
-
-def _read_core50(dataset, places, split):
-    images, labels, source = core50.read(places, dataset.options[split], dataset.size, dataset.classes)
-    return Images(images, labels, core50.classes(dataset.classes), source)
+        return file["images"], file["labels"].astype(np.int64), tuple(file["classes"].tolist()), str(path)
 
 
 def _read_omniglot(dataset, places, split):
-    return Images(*omniglot.read(places, dataset.options["alphabets"], dataset.options[split], dataset.size, dataset.classes))
-
-
-def _read_tiny(dataset, places, split):
-    return Images(*synthetic.make(split, dataset.size, dataset.classes), "arithmetic")
+    return omniglot.read(places, dataset.options["alphabets"], dataset.options[split], dataset.size, dataset.classes)
 
 
 DATASETS = {d.name: d for d in (
@@ -255,13 +242,13 @@ DATASETS = {d.name: d for d in (
     Dataset("fixture", 32, 10, None, _read_fixture, overlap=True),
     Dataset("stl10", 96, 10, Archive(
         "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb",
-        "stl10_binary", ("class_names.txt", "test_X.bin"), 2 ** 32), _read_stl10, splits=(*SPLITS, "unlabeled")),
-    Dataset("core50", 128, 50, None, _read_core50, options=dict(train=(1, 2, 4, 5, 6, 8, 9, 11), test=(3, 7, 10))),
+        "stl10_binary", ("class_names.txt", "test_X.bin"), 2 ** 32), stl10.read, splits=(*SPLITS, "unlabeled")),
+    Dataset("core50", 128, 50, None, core50.read, options=dict(train=(1, 2, 4, 5, 6, 8, 9, 11), test=(3, 7, 10))),
     Dataset("omniglot", 32, 250, None, _read_omniglot, options=dict(
         alphabets=("Balinese", "Korean"), train=range(1, 11), test=range(11, 21))),
     Dataset("omniglot-background", 32, 712, None, _read_omniglot, options=dict(
         alphabets=("Early_Aramaic", "Greek", "Japanese_(katakana)", "Latin", "Sanskrit", "Tagalog"), train=range(1, 19), test=(19, 20))),
-    Dataset("tiny", 16, 6, None, _read_tiny),
+    Dataset("tiny", 16, 6, None, synthetic.read),
 )}
 
 
@@ -299,11 +286,11 @@ def load(name, data_dir=None, split="train", progress=None):
     if split not in dataset.splits:
         raise UsageError(f"split {split}: expected one of {', '.join(dataset.splits)}")
     if dataset.archive is None:
-        return dataset.read(dataset, folders(data_dir), split)
-    source = find(dataset, data_dir)
-    if source is None:
-        source = Source(download(dataset, data_dir, progress), dataset.archive)
-    return dataset.read(dataset, source, split)
+        source = folders(data_dir)
+    else:
+        source = find(dataset, data_dir) or Source(download(dataset, data_dir, progress), dataset.archive)
+    found = dataset.read(dataset, source, split)
+    return found if isinstance(found, Images) else Images(*found)  # a data set of somebody else's gives it whole
 
 
 def test_images(size, count):

@@ -9,10 +9,8 @@ pixel is decoded.
 
 import io
 import math
-import os
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +28,6 @@ OTHERS = ((0, b"GIF8", "GIF"), (0, b"II*\0", "TIFF, or raw pictures of a camera"
 """(offset, bytes there, name) of formats that are known and not read."""
 SPREAD = {"1": 255, "L;2": 85, "L;4": 17}
 """Factors by which Pillow spreads greys of 1, 2 and 4 bits over a byte.  Some of its versions leave the transparent one as it was."""
-HEAD_BYTES = 12
 RESIZE, CROP = "--resize", "--crop"
 STANDARD_INPUT = "-"
 """The name of a file that stands for what comes in by a pipe."""
@@ -50,15 +47,23 @@ def read(path, size, resize=False, crop=False):
     the middle without scaling.  With either, grey is repeated, and transparency lies over black.  Colour
     profiles are ignored.  Raises InputError with the file, what was found, what was expected, and the way out.
     """
-    if str(path) == STANDARD_INPUT:
-        return _from_pipe(size, resize, crop)
-    path = Path(path)
-    head, length = files.beginning(path, HEAD_BYTES, "an image file")
-    if not head:
+    if str(path) != STANDARD_INPUT:
+        data, length = files.beginning(path, MAX_BYTES + 1, "an image file")
+    else:
+        path = "standard input"
+        if sys.stdin is None or sys.stdin.isatty():
+            raise InputError(f"{path}: is a terminal, expected a {NAMES} file from a pipe, as in fbnn-hw classify - < cat.png")
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        length = len(data)
+    if not data:
         raise InputError(f"{path}: is empty, expected a {NAMES} file")
     if length > MAX_BYTES:
         raise InputError(f"{path}: has {length:,} bytes, expected at most {MAX_BYTES:,}; make it smaller, or several files of it")
-    return _parsed(path, path, head, size, resize, crop)
+    if data.startswith(b"\x93NUMPY"):
+        return _npy(path, data, size, resize, crop)
+    if other := next((name for at, start, name in OTHERS if data.startswith(start, at)), None):
+        raise InputError(f"{path}: is {other}, expected a {NAMES} file; save it as JPEG or PNG")
+    return _picture(path, io.BytesIO(data), size, resize, crop)
 
 
 def scale(images, size):
@@ -71,28 +76,6 @@ def scale(images, size):
     for image, target in zip(images, scaled):
         target[:] = _square(Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))), size)
     return scaled
-
-
-def _from_pipe(size, resize, crop):
-    path = "standard input"
-    if sys.stdin is None or sys.stdin.isatty():
-        raise InputError(f"{path}: is a terminal, expected a {NAMES} file from a pipe, as in fbnn-hw classify - < cat.png")
-    data = sys.stdin.buffer.read(MAX_BYTES + 1)
-    if not data:
-        raise InputError(f"{path}: is empty, expected a {NAMES} file")
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path}: has more than {MAX_BYTES:,} bytes, expected at most that many; make it smaller")
-    return _parsed(path, io.BytesIO(data), data[:HEAD_BYTES], size, resize, crop)
-
-
-def _parsed(path, source, head, size, resize, crop):
-    """Images of `source`, a path or an open file that begins with `head`; path: its name in messages."""
-    if head.startswith(b"\x93NUMPY"):
-        with open(source, "rb") if isinstance(source, Path) else source as file:
-            return _npy(path, file, size, resize, crop)
-    if other := next((name for at, start, name in OTHERS if head[at:].startswith(start)), None):
-        raise InputError(f"{path}: is {other}, expected a {NAMES} file; save it as JPEG or PNG")
-    return _picture(path, source, size, resize, crop)
 
 
 def _picture(path, source, size, resize, crop):
@@ -155,9 +138,8 @@ def _deep(file):
     return file.mode in ("RGB", "RGBA") and any("16" in str(tile[3]) for tile in file.tile)
 
 
-def _npy(path, file, size, resize, crop):
-    shape, order, data = _npy_pixels(path, file, size)
-    array = data.reshape(shape, order=order)
+def _npy(path, data, size, resize, crop):
+    array = _npy_pixels(path, data, size)
     if array.shape[3] == 3:
         array = array.transpose(0, 3, 1, 2)
     height, width = array.shape[2:]
@@ -173,8 +155,9 @@ def _npy(path, file, size, resize, crop):
     return np.ascontiguousarray(scale(array, size))
 
 
-def _npy_pixels(path, file, size):
-    """(shape (N, H, W, 3) or (N, 3, H, W), "C" or "F", uint8 of all pixels in the file's order) of an open .npy file."""
+def _npy_pixels(path, data, size):
+    """uint8 (N, H, W, 3) or (N, 3, H, W) of the bytes of an .npy file."""
+    file = io.BytesIO(data)
     try:
         shape, column_major, dtype = npy_header(file)
     except Exception:  # numpy raises ValueError, SyntaxError, MemoryError and others on damaged files, with the header in the message
@@ -189,12 +172,10 @@ def _npy_pixels(path, file, size):
         raise InputError(f"{path}: found shape {show(shape)}, expected {expected}")
     if min(shape) < 1:
         raise InputError(f"{path}: found no image in shape {show(shape)}, expected {expected}")
-    start = file.tell()
-    count, length = math.prod(shape), file.seek(0, os.SEEK_END) - start
-    file.seek(start)
+    count, length = math.prod(shape), len(data) - file.tell()
     if count != length:
         raise InputError(f"{path}: damaged ({length:,} bytes of pixels, {show(count)} by its header), expected a whole .npy file of uint8")
-    return shape, "F" if column_major else "C", np.frombuffer(file.read(), np.uint8)
+    return np.frombuffer(data, np.uint8, offset=file.tell()).reshape(shape, order="F" if column_major else "C")
 
 
 def npy_header(file):
@@ -208,6 +189,22 @@ def npy_header(file):
     if any(type(n) is not int for n in shape):  # numpy takes True for a 1
         raise ValueError(f"shape {shape}")
     return shape, column_major, dtype
+
+
+def png(data: bytes, where: str, pixels: int, mode: str):
+    """The Pillow image, `mode` and pixels x pixels, of the bytes of a PNG file of a data set; InputError naming `where` for others."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as picture:
+            if picture.size != (pixels, pixels):  # before they are decoded
+                raise InputError(f"{where}: {picture.width}x{picture.height} pixels, expected {pixels}x{pixels}")
+            return picture.convert(mode)
+    except InputError:
+        raise
+    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
+        why = "it is no picture" if isinstance(error, Image.UnidentifiedImageError) else reason(error)
+        raise InputError(f"{where}: cannot be read ({why}), expected a PNG") from None
 
 
 def _check_size(path, height, width, size):

@@ -4,13 +4,13 @@ Read from the published archives of PNG files, ALPHABET/characterCC/NUMBER_DD.pn
 becomes `size` x `size` bytes by area, strokes 255 on 0, the same in R, G and B.  Rotations by 90 degrees make four classes of a character.
 """
 
-import io
 import re
 
 import numpy as np
 
 from ..base.errors import InputError
 from . import zips
+from .images import png
 
 URL = "https://github.com/brendenlake/omniglot/tree/master/python"
 ARCHIVES = ("images_background.zip", "images_evaluation.zip", "images_background_small1.zip", "images_background_small2.zip")
@@ -63,17 +63,9 @@ def _archive(path, alphabets, size, before):
 
 def picture(data, size, where):
     """uint8 (size, size) of the bytes of a PNG file, strokes 255."""
-    from PIL import Image
+    from PIL.Image import Resampling
 
-    try:
-        with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
-            if image.size != (PIXELS, PIXELS):
-                raise InputError(f"{where}: has {image.size[0]}x{image.size[1]} pixels, expected {PIXELS}x{PIXELS}")
-            return 255 - np.asarray(image.convert("L").resize((size, size), Image.Resampling.BOX))
-    except InputError:
-        raise
-    except Exception:  # Pillow raises OSError, SyntaxError, ValueError and its own on damaged files
-        raise InputError(f"{where}: not a PNG picture that can be read, expected one of the published archive") from None
+    return 255 - np.asarray(png(data, where, PIXELS, "L").resize((size, size), Resampling.BOX))
 
 
 def one_shot(path, size):

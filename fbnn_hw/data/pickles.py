@@ -3,6 +3,7 @@
 import io
 import pickle
 import re
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -98,18 +99,18 @@ class _Unpickler(pickle._Unpickler):
     dispatch = pickle._Unpickler.dispatch | {pickle.BUILD[0]: load_build, pickle.BYTEARRAY8[0]: load_bytearray8}
 
 
-def _load(data, kind):
-    """The object of type `kind` that a pickle holds."""
-    value = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-    if not isinstance(value, kind):
-        raise pickle.UnpicklingError(f"it holds {type(value).__name__}")
-    return value
-
-
-def _reason(error):
-    """A short line about what a pickle raised, which may quote it."""
-    text = "Ran out of input" if isinstance(error, EOFError) else str(error).split("\n")[0] or type(error).__name__
-    return text if len(text) <= 100 and text.isprintable() else show(text)
+@contextmanager
+def _opened(data, kind, where, what, expected):
+    """Yield the object of type `kind` that a pickle holds.  InputError for whatever is wrong with it, then and during the block."""
+    try:
+        value = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        if not isinstance(value, kind):
+            raise pickle.UnpicklingError(f"it holds {type(value).__name__}")
+        yield value
+    except Exception as error:  # a damaged pickle may raise anything, which may quote it
+        text = "Ran out of input" if isinstance(error, EOFError) else str(error).split("\n")[0] or type(error).__name__
+        reason = text if len(text) <= 100 and text.isprintable() else show(text)
+        raise InputError(f"{where}: damaged or not {what} ({reason}), expected {expected}") from None
 
 
 def loads(data, where):
@@ -117,20 +118,14 @@ def loads(data, where):
 
     Pickles of Python 2 and 3, any protocol.  Raises InputError, naming `where`, for anything else; runs no code of the pickle.
     """
-    try:
-        return {_key(key): value.array() if isinstance(value, _Ndarray) else value for key, value in _load(data, dict).items()}
-    except Exception as error:  # a damaged pickle may raise anything
-        raise InputError(f"{where}: damaged or not a data set's pickle ({_reason(error)}), "
-                         "expected a dict of numpy arrays and lists") from None
+    with _opened(data, dict, where, "a data set's pickle", "a dict of numpy arrays and lists") as values:
+        return {_key(key): value.array() if isinstance(value, _Ndarray) else value for key, value in values.items()}
 
 
 def texts(data, where):
     """Bytes of a pickled list of strings -> list of str; otherwise as `loads`."""
-    try:
-        names = _load(data, list)
+    with _opened(data, list, where, "a list of names", "a pickled list of text") as names:
         for name in names:
             if not isinstance(name, bytes | str):
                 raise pickle.UnpicklingError(f"it holds a list of {type(name).__name__}")
         return [_key(name) for name in names]
-    except Exception as error:
-        raise InputError(f"{where}: damaged or not a list of names ({_reason(error)}), expected a pickled list of text") from None

@@ -8,8 +8,9 @@ import numpy as np
 from ..base.errors import InputError
 
 
-def read(source, split, size, classes):
-    """(images uint8 RGB (N, 3, size, size), labels int64 (N,), class names).  Labels of the split "unlabeled" are all -1."""
+def read(dataset, source, split):
+    """The fields of `datasets.Images` of a split.  Labels of the split "unlabeled" are all -1."""
+    size, classes = dataset.size, dataset.classes
     names = [f"{split}_X.bin"] + ([] if split == "unlabeled" else [f"{split}_y.bin"])
     members = source.members((*names, "class_names.txt"))
 
@@ -24,10 +25,10 @@ def read(source, split, size, classes):
         raise InputError(f"{where(names[0])}: {pixels.size} bytes, expected a multiple of {3 * size * size}, one image")
     images = pixels.reshape(-1, 3, size, size).swapaxes(2, 3)
     if split == "unlabeled":
-        return images, np.full(len(images), -1, np.int64), class_names
+        return images, np.full(len(images), -1, np.int64), class_names, str(source.path)
     labels = np.frombuffer(members[names[1]], np.uint8).astype(np.int64) - 1
     if len(labels) != len(images):
         raise InputError(f"{where(names[1])}: {len(labels)} labels, expected {len(images)}, one for each image")
     if labels.min() < 0 or labels.max() >= classes:
         raise InputError(f"{where(names[1])}: holds label {labels[(labels < 0) | (labels >= classes)][0] + 1}, expected 1 to {classes}")
-    return np.ascontiguousarray(images), labels, class_names
+    return np.ascontiguousarray(images), labels, class_names, str(source.path)

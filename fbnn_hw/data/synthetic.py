@@ -2,10 +2,14 @@
 
 import numpy as np
 
+EACH = 40
+"""Images of each class."""
 
-def make(split, size, classes, each=40):
-    """(images uint8 RGB (classes * each, 3, size, size), labels int64, class names); equal calls give equal images."""
+
+def read(dataset, places, split):
+    """The fields of `datasets.Images` of a split; equal calls give equal images."""
+    size, classes = dataset.size, dataset.classes
     patterns = np.random.default_rng(0).integers(40, 216, (classes, 3, 4, 4)).repeat(size // 4, 2).repeat(size // 4, 3)
-    labels = np.arange(classes * each, dtype=np.int64) % classes
+    labels = np.arange(classes * EACH, dtype=np.int64) % classes
     noise = np.random.default_rng({"train": 1, "test": 2}[split]).normal(0, 12, (len(labels), 3, size, size))
-    return np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8), labels, tuple(f"pattern{i}" for i in range(classes))
+    return np.clip(patterns[labels] + noise, 0, 255).astype(np.uint8), labels, tuple(f"pattern{i}" for i in range(classes)), "arithmetic"

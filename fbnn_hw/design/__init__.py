@@ -6,7 +6,7 @@ Each name loads what it needs when it is first used: a folder is opened without 
 import importlib
 
 _HOMES = {"EXAMPLE": "find", "OUT": "find", "holding": "find", "link_speeds": "find", "newest": "find", "Design": "folder",
-          "INPUTS": "options", "LEARNERS": "options", "WRAPPERS": "options", "Options": "options",
+          "INPUTS": "options", "LEARNERS": "options", "STARTS": "options", "WRAPPERS": "options", "Options": "options",
           "generate": "plans", "plan": "plans", "write": "plans", "review_exemplars": "review"}
 __all__ = sorted(_HOMES)
 

@@ -1,6 +1,5 @@
 """Designs in a folder of designs: the youngest, the one that a board holds, and the speeds at which boards with them talk."""
 
-import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from ..base import files
 from ..base.errors import InputError, whole
 from ..machine.line import DEFAULT_BAUD
 from ..targets import TARGETS
-from .folder import MANIFEST_BYTES, MOST_BYTES, Design, manifest_of
+from .folder import MOST_BYTES, Design, manifest_of
 
 OUT = "rtl_out"
 """The folder that designs are written to.  It is searched where no design is named."""
@@ -51,36 +50,34 @@ def _folders(root):
 
 def _learns(folder):
     """Whether the design in a folder learns, by its configuration; False for one that is damaged."""
-    try:
-        return json.loads(files.read(folder / "config.json", MOST_BYTES, "a configuration"))["learning"] is not None
-    except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+    return (files.json_object(folder / "config.json", MOST_BYTES) or {}).get("learning") is not None
 
 
 def link_speeds(design: Design | None = None) -> list[int]:
     """Bits a second at which a board may talk, the likeliest first: those of builds, youngest first, then defaults of boards.
 
-    design: what the board holds; None: not known, so the builds are those of all designs in OUT.
+    Last come those that a bridge turns into one of these by dividing.  design: what the board holds; None: not known, so the builds are
+    those of all designs in OUT.
     """
     from ..targets.boards import boards
-    from ..targets.bridges import COMMON
+    from ..targets.bridges import BRIDGES, COMMON
 
     folders = [design.folder] if design else _folders(OUT)
     records = [record for folder in folders for record in folder.glob("build-*/build.json")]
     records.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    speeds = [baud for baud in map(_built_baud, records) if baud]
+    built = [baud for baud in map(_built_baud, records) if baud]
+    defaults, divided = [], []
     parts = [design.target] if design else TARGETS.values()
     for board in boards().values():
         if board.part in parts:
             clocks = [design.target.clock_of(design.config)] if design else [board.part.clock_hz, board.part.learn_hz]
-            speeds += [board.baud(clock_hz, bool(design and design.config.sleeps)) for clock_hz in clocks if clock_hz]
-    return list(dict.fromkeys([*speeds, DEFAULT_BAUD, COMMON[0]]))
+            own = [board.baud(clock_hz, bool(design and design.config.sleeps)) for clock_hz in clocks if clock_hz]
+            defaults += own
+            divided += [BRIDGES[board.bridge].divides * baud for baud in (*built, *own)]
+    return list(dict.fromkeys([*built, *defaults, DEFAULT_BAUD, COMMON[0], *divided]))
 
 
 def _built_baud(path):
     """The speed that a record of `build` says, or 0."""
-    try:
-        baud = json.loads(files.read(path, MANIFEST_BYTES, "a record of fbnn-hw build"))["baud"]
-    except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return 0
+    baud = (files.json_object(path) or {}).get("baud")
     return baud if whole(baud, 1, 10 ** 8) else 0

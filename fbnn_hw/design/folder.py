@@ -19,6 +19,8 @@ MANIFEST_BYTES = 2 ** 20
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 MARK = re.compile(r"[0-9a-f]{8}")
+SOURCE = "network.c"
+"""What `generate --target c` writes in place of a design."""
 REQUIRED = ("accelerator.v", "bench.py", "config.json", "estimate.json", "golden.npz", "layout.json", "network.json", "parameters.vh",
             "simulator.py", "test_accelerator.py", "testbench.v", "weights.hex")
 WRITTEN = "a folder that `fbnn-hw generate` wrote"
@@ -56,12 +58,12 @@ class Design:
         self.manifest: dict = manifest_of(self.folder / "manifest.json", self._contents.get("manifest.json"))
         if not contents:
             self.check()
-        self.config: AcceleratorConfig = self._config()
+        self.config: AcceleratorConfig = self._opened("config.json", lambda text: _config(text, self.folder / "config.json"))
         if len(self.classes) != self.config.classes:
             raise InputError(f"{self.folder / 'manifest.json'}: {len(self.classes)} classes, expected the {self.config.classes} of "
                              "config.json; generate the folder again")
-        self.estimate: dict = self._values("estimate.json", _estimate_fault)
-        self.layout: dict = self._values("layout.json", lambda values: _layout_fault(values, self.config))
+        self.estimate: dict = self._opened("estimate.json", _estimate)
+        self.layout: dict = self._opened("layout.json", lambda text: _layout(text, self.config))
         self._contents = {}
 
     def check(self) -> None:
@@ -197,43 +199,23 @@ class Design:
         images = test_images(self.config.size, 2) if images is None else images
         return energy.estimate(self, images, clock_hz=clock_hz, baud=baud, rates=rates, progress=progress, note=note)
 
-    def _json(self, name):
+    def _opened(self, name, made):
+        """What made(text) makes of a file; InputError where that is nothing."""
         try:
-            return json.loads(self.read(name))
-        except (ValueError, RecursionError):
-            raise InputError(f"{self.folder / name}: not JSON, {AGAIN}") from None
-
-    def _values(self, name, fault):
-        values = self._json(name)
-        if name == "estimate.json":
-            _upgrade(values)
-        if problem := fault(values):
-            raise InputError(f"{self.folder / name}: {problem}, {AGAIN}")
-        return values
-
-    def _config(self):
-        path = self.folder / "config.json"
-        try:
-            text = self.read(path.name).decode()
-            if (frames := json.loads(text).get("frames", 1)) != 1:
-                raise InputError(f"{path}: a design of {show(frames)} frames a pass, as version 0.2 made them, expected one; generate the "
-                                 "folder again")
-            config = AcceleratorConfig.from_json(text)
-            sizes = config.pixels, config.lanes, config.outputs, config.size, config.result_classes
-            if all(whole(size, 1, 2 ** 16) for size in sizes) and whole(config.classes) and config.program_words():
-                return config
-        except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError):
+            if values := made(self.read(name).decode()):
+                return values
+        except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError):
             pass
-        raise InputError(f"{path}: damaged, {AGAIN}")
+        raise InputError(f"{self.folder / name}: damaged, {AGAIN}")
 
 
 def manifest_of(path, data=None):
     """The checked content of manifest.json.  data: its bytes, where they are known."""
-    try:
-        values = json.loads(data or files.read(path, MANIFEST_BYTES, WRITTEN))
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
+    if not data and (path.parent / SOURCE).exists():
+        raise InputError(f"{path.parent}: holds a network as C, which has no hardware; expected a folder of `fbnn-hw generate` for a part, "
+                         "such as --target ice40")
+    values = files.json_values(data or files.read(path, MANIFEST_BYTES, WRITTEN))
+    if values is None:
         raise InputError(f"{path}: damaged, {AGAIN}")
     hashes, classes = values.get("files"), values.get("classes")
     if not (isinstance(hashes, dict) and all(FILE_NAME.fullmatch(name) and _matches(DIGEST, digest) for name, digest in hashes.items())):
@@ -251,61 +233,43 @@ def _matches(pattern, value):
     return isinstance(value, str) and bool(pattern.fullmatch(value))
 
 
-def _upgrade(estimate):
-    """Make the content of an estimate.json of before 0.2.9, which says nothing of the passes before the later ones, one of today."""
-    if isinstance(estimate, dict) and "pass_cycles" not in estimate:
-        estimate |= {"pass_cycles": [estimate.get("first_cycles"), estimate.get("cycles")], "pass_period": 1}
+def _config(text, path):
+    """The `AcceleratorConfig` that config.json holds, if it makes sense."""
+    if (frames := json.loads(text).get("frames", 1)) != 1:
+        raise InputError(f"{path}: a design of {show(frames)} frames a pass, as version 0.2 made them, expected one; generate the folder "
+                         "again")
+    config = AcceleratorConfig.from_json(text)
+    sizes = config.pixels, config.lanes, config.outputs, config.size, config.result_classes
+    if all(whole(size, 1, 2 ** 16) for size in sizes) and whole(config.classes) and config.program_words():
+        return config
 
 
-def _estimate_fault(values):
-    """The fault of the content of estimate.json, in words, or ""."""
-    if not isinstance(values, dict) or values.get("target") not in TARGETS:
-        return "names no target"
-    for name in ("cycles", "first_cycles", "load_cycles", "lut4"):
-        if not whole(values.get(name), 0 if name in ("load_cycles", "lut4") else 1):
-            return f"{name} is no count"
-    passes, period = values["pass_cycles"], values.get("pass_period")
-    if not isinstance(passes, list) or not passes or not all(map(whole, passes)) or not whole(period, 0, len(passes) + 1):
-        return "pass_cycles are no counts"
-    clock = values.get("clock_hz")
-    if type(clock) not in (int, float) or not 0 < clock < 1e12:
-        return "clock_hz is no frequency"
-    layers = values.get("layers")
-    if not isinstance(layers, list) or not all(isinstance(layer, dict) and isinstance(layer.get("layer"), str) for layer in layers):
-        return "layers are not listed"
-    return ""
+def _estimate(text):
+    """The content of estimate.json, if all that is read of it makes sense."""
+    values = json.loads(text)
+    if "pass_cycles" not in values:  # before 0.2.9, which says nothing of the passes before the later ones
+        values |= {"pass_cycles": [values["first_cycles"], values["cycles"]], "pass_period": 1}
+    passes, clock, layers = values["pass_cycles"], values["clock_hz"], values["layers"]
+    if (values["target"] in TARGETS and all(whole(values[name], 1) for name in ("cycles", "first_cycles"))
+            and all(map(whole, (values["load_cycles"], values["lut4"], *passes))) and whole(values["pass_period"], 0, len(passes) + 1)
+            and isinstance(passes, list) and passes and type(clock) in (int, float) and 0 < clock < 1e12
+            and isinstance(layers, list) and all(isinstance(layer["layer"], str) for layer in layers)):
+        return values
 
 
-def _layout_fault(values, config):
-    """The fault of the content of layout.json, in words, or ""."""
-    if not isinstance(values, dict):
-        return "is no object"
-    for name, expected in (("pixels", config.pixels), ("lanes", config.lanes), ("classes", config.classes), ("frames", 1)):
-        if values.get(name) != expected:
-            return f"{name} is not that of config.json"
-    layers, latent = values.get("layers"), values.get("latent_bits")
-    if not isinstance(layers, dict):
-        return "layers are missing"
-    if not isinstance(latent, list) or not all(whole(bit) for bit in latent):
-        return "latent_bits are no list of places"
-    for name, place in layers.items():
-        if not _place(place, config.lanes):
-            return f"layer {name[:60]!a} has no place"
-    return ""
+def _layout(text, config):
+    """The content of layout.json, if it makes sense for the configuration."""
+    values = json.loads(text)
+    same = {"pixels": config.pixels, "lanes": config.lanes, "classes": config.classes, "frames": 1}
+    if (same.items() <= values.items() and isinstance(values["latent_bits"], list) and all(map(whole, values["latent_bits"]))
+            and all(_is_place(place, config.lanes) for place in values["layers"].values())):
+        return values
 
 
-def _place(place, lanes):
+def _is_place(place, lanes):
     """Whether an entry of layout.json says where a layer lies."""
-    if not isinstance(place, dict):
-        return False
-    shape, words, steps, base = (place.get(name) for name in ("shape", "lanes", "steps", "base"))
-    if not all(isinstance(values, list) for values in (shape, words, steps, base)) or len(shape) != 3:
-        return False
-    if not all(whole(n, 1, 2 ** 17) for n in shape) or not len(steps) == len(base) == 1:
-        return False
-    channels = range(-1, shape[0])
-    return (all(whole(n, 0, 2 ** 16) for n in (*steps, *base))
-            and all(whole(place.get(name), 1, 2 ** 16) for name in ("pitch", "columns"))
-            and whole(place.get("word_stride", 1), 1, 2 ** 16)
-            and all(isinstance(word, list) and len(word) == lanes for word in words)
-            and all(type(channel) is int and channel in channels for word in words for channel in word))
+    shape = place["shape"]
+    return (len(shape) == 3 and all(whole(n, 1, 2 ** 17) for n in shape)
+            and len(place["steps"]) == len(place["base"]) == 1 and all(whole(n, 0, 2 ** 16) for n in place["steps"] + place["base"])
+            and all(whole(n, 1, 2 ** 16) for n in (place["pitch"], place["columns"], place.get("word_stride", 1)))
+            and all(len(word) == lanes and all(whole(channel, -1, shape[0]) for channel in word) for word in place["lanes"]))

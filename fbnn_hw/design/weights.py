@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..base import bits
 from ..compile import schedule
 from ..machine.transfers import residents_of
 
@@ -25,7 +26,7 @@ def split(network, program, config, tables=()):
         else:
             streamed = streamed[transfer.streamed:]
     first = b"".join(row.to_bytes(config.row_bits // 8, "little") for row in tables)
-    return first + schedule.to_bytes(resident), schedule.to_bytes(np.concatenate(parts))
+    return first + bits.pack(resident).tobytes(), bits.pack(np.concatenate(parts)).tobytes()
 
 
 def memory(network, program, shipped=None):

@@ -10,12 +10,13 @@ reads bytes p as q = round(128 (2 p / 255 - 1)), at most 127: its bit is 1 where
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ..base import bits, files
-from ..base.errors import LONGEST_NAME, InputError, is_name, show
+from ..base.errors import LONGEST_NAME, InputError, is_name, require, show
 from ..ir import ops
 from ..ir.network import LATENT, Network, Topology
 from .imported import CLASSES, LOGITS, Imported, Part
@@ -75,8 +76,7 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     names, notes = (classes, ()) if classes else _class_names(folder)
     source = "--classes" if classes else folder / "classes.txt"
     way_out = "" if classes else "; or give --classes"
-    if not 1 <= len(names) <= OUTPUTS:
-        raise InputError(f"{source}: {len(names)} names of classes, expected 1 to {OUTPUTS}{way_out}")
+    require(1 <= len(names) <= OUTPUTS, source, f"{len(names)} names of classes", f"1 to {OUTPUTS}{way_out}")
     for index, name in enumerate(names):
         if not is_name(name) or names.index(name) != index:
             fault = "is there twice" if is_name(name) else f"is no text of 1 to {LONGEST_NAME} printable characters"
@@ -92,9 +92,8 @@ def read(folder: Path, classes: tuple[str, ...] | None = None) -> Imported:
     else:
         raise InputError(f"{folder}: {len(layers)} layers, {len(bare)} of them without thresholds, expected CNV-W1A1 (9, the last "
                          f"without) or LFC-W1A1 ({LFC_LAYERS}, all with); are files missing?")
-    network, parts, exact, scale, shift, note = imported
-    network.verify()
-    return Imported(network, "FINN", parts, exact, scale, shift, (*note, *notes))
+    imported.network.verify()
+    return replace(imported, notes=(*imported.notes, *notes))
 
 
 def _used(layer):
@@ -109,20 +108,16 @@ def _layers(folder):
         if match := FILE.fullmatch(path.name):
             size += path.stat().st_size if path.exists() else 0
             elements.setdefault(int(match[1]), {}).setdefault(match[3], set()).add(int(match[2]))
-    if size > MAX_BYTES:
-        raise InputError(f"{folder}: {size:,} bytes of parameters, expected at most {MAX_BYTES:,}")
-    if 0 not in elements.get(0, {}).get("weights", ()):
-        raise InputError(f"{folder}: has no 0-0-weights.bin, expected the parameters of a network of FINN")
+    require(size <= MAX_BYTES, folder, f"{size:,} bytes of parameters", f"at most {MAX_BYTES:,}")
+    require(0 in elements.get(0, {}).get("weights", ()), folder, "has no 0-0-weights.bin", "the parameters of a network of FINN")
     last = max(elements)
-    if last >= MAX_LAYERS:
-        raise InputError(f"{folder}: has files of layer {last}, expected at most {MAX_LAYERS} layers, the first one 0")
+    require(last < MAX_LAYERS, folder, f"has files of layer {last}", f"at most {MAX_LAYERS} layers, the first one 0")
     layers = []
     for number in range(last + 1):
         own = {"weights": set()} | elements.get(number, {})
         count = max((element for numbers in own.values() for element in numbers), default=0) + 1
-        if count > MAX_ELEMENTS:
-            raise InputError(f"{folder}: has files of element {count - 1} of layer {number}, expected at most {MAX_ELEMENTS} elements, the "
-                             "first one 0")
+        require(count <= MAX_ELEMENTS, folder, f"has files of element {count - 1} of layer {number}",
+                f"at most {MAX_ELEMENTS} elements, the first one 0")
         for kind, numbers in own.items():
             if missing := set(range(count)) - numbers:
                 raise InputError(f"{folder}: has no {number}-{min(missing)}-{kind}.bin, expected weights of layers 0 to {last}, here of "
@@ -133,8 +128,7 @@ def _layers(folder):
 
 def _words(path, kind):
     data = files.read(path, MAX_BYTES, "parameters of FINN, 64-bit words")
-    if len(data) % 8:
-        raise InputError(f"{path}: {len(data)} bytes, expected 64-bit words")
+    require(not len(data) % 8, path, f"{len(data)} bytes", "64-bit words")
     return np.frombuffer(data, kind)
 
 
@@ -161,7 +155,7 @@ def _of_popcount(thresholds, fan_in):
 
 
 def _cnv(folder, layers, classes):
-    """(network, parts, exact, scale, shift, notes) of CNV: convolutions of 3 x 3 without padding, of which the first reads bytes."""
+    """CNV: convolutions of 3 x 3 without padding, of which the first reads bytes."""
     network_ops, weights, thresholds, parts = [ops.Bits8("input", (), CNV_SIZE, TABLE)], {}, {}, []
     shape, below, remaining = (3, CNV_SIZE, CNV_SIZE), "input", iter(layers)
     counts = {"conv": 0, "pool": 0, "dense": 0}
@@ -193,12 +187,11 @@ def _cnv(folder, layers, classes):
     parts.insert(0, Part("input", ("input",), "round(128 (2 p / 255 - 1)) of byte p, at most 127"))
     topology = Topology("cnv-w1a1", tuple(network_ops), classes)
     network = Network(topology, weights, thresholds, {"source": "FINN's published parameters of CNV-W1A1"})
-    fan_in = topology.largest_sum(network_ops[-1])
-    return network, tuple(parts), LOGITS, 0.5, fan_in / 2, ()  # popcounts
+    return Imported(network, "FINN", tuple(parts), LOGITS, 0.5, topology.largest_sum(network_ops[-1]) / 2)  # popcounts
 
 
 def _lfc(folder, layers, classes):
-    """As `_cnv`, of LFC: dense layers on 28 x 28 pixels of one bit.  FINN's class is the highest bit of the last layer's that is 1, or 0.
+    """LFC: dense layers on 28 x 28 pixels of one bit.  FINN's class is the highest bit of the last layer's that is 1, or 0.
 
     So the classes are in reverse order, the lowest index winning, and the row of class 0 wins where no bit is 1.
     """
@@ -225,4 +218,5 @@ def _lfc(folder, layers, classes):
     parts.append(Part("class of the bits", ("logits",), "the highest bit that is 1, class 0 where none is"))
     topology = Topology("lfc-w1a1", tuple(network_ops), classes[::-1])
     network = Network(topology, weights, thresholds, {"source": "FINN's published parameters of LFC-W1A1"})
-    return network, tuple(parts), CLASSES, None, None, ("FINN's answer is a bit for each class; the logits say which one it takes",)
+    note = "FINN's answer is a bit for each class; the logits say which one it takes"
+    return Imported(network, "FINN", tuple(parts), CLASSES, None, None, (note,))

@@ -19,15 +19,14 @@ the nearest thing that works.
 
 import operator
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..base import bits
-from ..base.errors import InputError, show
+from ..base.errors import InputError, at, require, show
 from ..ir import ops
 from ..ir.network import MAX_LAYERS, Network, Topology
 from .imported import LOGITS, Imported, Part, class_names
@@ -41,15 +40,6 @@ MAX_FUNCTIONS = 64
 """Most functions of single values after a layer; each new one is evaluated together with those before it."""
 ROUNDED = "lies on a sum, where the source rounds and may give the other bit"
 """The end of a note about a threshold."""
-
-
-@contextmanager
-def _at(where: str) -> Iterator[None]:
-    """What an op refuses, with its place in the source."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _single(value: float) -> str:
@@ -105,7 +95,7 @@ class Builder:
 
     def encoded(self, op: ops.Input, where: str) -> Bits:
         """The map of an input op, bits or bytes as they are."""
-        with _at(where):
+        with at(where):
             op = _plain(op)
             shape = op.output_shape()
         key = replace(op, name="")
@@ -123,8 +113,7 @@ class Builder:
         if key in self.inputs:
             return self.inputs[key]
         low, span = image.table.min(0), np.ptp(image.table, 0)
-        if (span == 0).any():
-            raise InputError(f"{where}: the pixels of the input have one value only, expected more")
+        require(not (span == 0).any(), where, "the pixels of the input have one value only", "more")
         gaps = np.diff(np.sort(image.table, 0), axis=0)
         gaps[gaps < span / (2 * ops.BYTE)] = np.inf
         step = span / np.round(span / gaps.min(0))
@@ -137,8 +126,7 @@ class Builder:
             raise InputError(f"{where}: the colours of the input are scaled differently, and the weights that read them are +1 and -1; "
                              "expected one scale for all colours (each may have its own mean)")
         channels = image.shape[0]
-        if channels not in (1, 3):
-            raise InputError(f"{where}: the input has {channels} channels, expected 3 (RGB) or 1 (grey)")
+        require(channels in (1, 3), where, f"the input has {channels} channels", "3 (RGB) or 1 (grey)")
         if channels == 1:
             self.notes.append("the input is grey: its channel stands three times, for red, green and blue, so it is exact for pictures in "
                               "which they are equal")
@@ -171,26 +159,20 @@ class Builder:
         x = self._read(x, where)
         weight = np.tile(weight, (1, x.copies, 1, 1))
         if x.pad:
-            if padding:
-                raise InputError(f"{where}: pads a map that is padded already, expected one padding")
+            require(not padding, where, "pads a map that is padded already", "one padding")
             x, padding, pad_value = replace(x, pad=0), x.pad, x.pad_value
         size = weight.shape[2]
-        if weight.ndim != 4 or weight.shape[3] != size:
-            raise InputError(f"{where}: kernel of {'x'.join(map(str, weight.shape[2:]))}, expected a square one")
+        require(weight.ndim == 4 and weight.shape[3] == size, where, f"kernel of {'x'.join(map(str, weight.shape[2:]))}", "a square one")
         if x.shape[1:] == (size, size) and not padding:
             if groups == x.shape[0] == weight.shape[0] and x.top == 1:
                 return self._sum(ops.Depthwise(self.name(hint), (x.name,)), x, weight[:, 0], bias, where)
             if size not in (1, 3, 5):
                 flat = self.flatten(replace(x, copies=1), where)
                 return replace(self.dense(flat, weight.reshape(len(weight), -1), bias, where, hint, groups), vector=False)
-        if size not in (1, 3, 5):
-            raise InputError(f"{where}: kernel of {size}x{size}, expected 1x1, 3x3 or 5x5, or one as large as its map")
-        if padding not in (0, size // 2):
-            raise InputError(f"{where}: {padding} pixels of padding around a kernel of {size}x{size}, expected 0 or {size // 2}")
-        if stride not in (1, 2):
-            raise InputError(f"{where}: stride {stride}, expected 1 or 2")
-        if x.top > 1 and groups > 1:
-            raise InputError(f"{where}: {groups} groups of channels that are bytes, expected one, or fbnn_hw.nn.Thermometer before it")
+        require(size in (1, 3, 5), where, f"kernel of {size}x{size}", "1x1, 3x3 or 5x5, or one as large as its map")
+        require(padding in (0, size // 2), where, f"{padding} pixels of padding around a kernel of {size}x{size}", f"0 or {size // 2}")
+        require(stride in (1, 2), where, f"stride {stride}", "1 or 2")
+        require(x.top <= 1 or groups <= 1, where, f"{groups} groups of channels that are bytes", "one, or fbnn_hw.nn.Thermometer before it")
         if padding:
             x = self._padded(x, pad_value, where)
         op = ops.Conv(self.name(hint), (x.name,), len(weight), size, stride, groups, "same" if padding or size == 1 else 0)
@@ -219,11 +201,10 @@ class Builder:
 
     def _sum(self, op, x, weight, bias, where):
         """Make the `Sum` of `op` with real weights in the shape of the op's weights."""
-        with _at(where):
+        with at(where):
             op = _plain(op)
             shape, own, groups = op.output_shape(x.shape), op.weight_shape(x.shape), getattr(op, "groups", x.shape[0])
-        if weight.shape != own:
-            raise InputError(f"{where}: weights of {'x'.join(map(str, weight.shape))}, expected {'x'.join(map(str, own))}")
+        require(weight.shape == own, where, f"weights of {'x'.join(map(str, weight.shape))}", f"{'x'.join(map(str, own))}")
         for low, high in self._slices(x.shape[0], groups):
             size = np.abs(x.gain[low:high])
             if not np.allclose(size, size[0], rtol=CLOSE):
@@ -287,8 +268,7 @@ class Builder:
     def average(self, x: Value, where: str, hint: str, total: bool = False) -> Sum:
         """The mean of each channel over the map, or the sum (`total`)."""
         x = self._read(x, where)
-        if x.top > 1 or x.pad:
-            raise InputError(f"{where}: pools {'bytes' if x.top > 1 else 'a padded map'}, expected bits")
+        require(x.top <= 1 and not x.pad, where, f"pools {'bytes' if x.top > 1 else 'a padded map'}", "bits")
         op, count = ops.Gap(self.name(hint), (x.name,)), x.shape[1] * x.shape[2]
         factor = 1 if total else 1 / count
         gain = x.gain * count * factor
@@ -299,13 +279,11 @@ class Builder:
         if isinstance(x, Image) or (isinstance(x, Bits) and (x.top > 1 or x.pad)):
             raise InputError(f"{where}: pools {'a padded map' if isinstance(x, Bits) and x.pad else 'pixels'}, expected the result of a "
                              "layer")
-        if min(x.shape[1:]) < 2:
-            raise InputError(f"{where}: pools a map of {x.shape[1]}x{x.shape[2]}, expected at least 2x2")
+        require(min(x.shape[1:]) >= 2, where, f"pools a map of {x.shape[1]}x{x.shape[2]}", "at least 2x2")
         name = self.name(hint)
         shape = ops.MaxPool(name, ()).output_shape(x.shape)
         if isinstance(x, Sum):
-            if x.op.kind != "conv" or x.flat:
-                raise InputError(f"{where}: pools the sums of {x.last}, expected those of a convolution")
+            require(x.op.kind == "conv" and not x.flat, where, f"pools the sums of {x.last}", "those of a convolution")
             x = x if x.pools else self._rising(x)
             if x.pools and x.falls().any():
                 raise InputError(f"{where}: a second pooling of channels that fall after the first, expected batch norm before both")
@@ -320,8 +298,7 @@ class Builder:
             return replace(x, vector=True)
         if isinstance(x, Sum):
             return replace(x, vector=True, flat=True)
-        if x.pad:
-            raise InputError(f"{where}: flattens a padded map, expected one without")
+        require(not x.pad, where, "flattens a padded map", "one without")
         name, count = self.name(f"{x.name}_flat"), x.shape[1] * x.shape[2]
         self._emit(ops.Flatten(name, (x.name,)))
         return replace(x, name=name, shape=(x.shape[0] * count, 1, 1), gain=np.repeat(x.gain, count), offset=np.repeat(x.offset, count),
@@ -330,8 +307,7 @@ class Builder:
     def pad(self, x: Value, pixels: int, value: float, where: str) -> Bits:
         """A frame of `pixels` of the real `value` around the map, which the convolution that reads it takes in."""
         x = self._read(x, where)
-        if x.pad:
-            raise InputError(f"{where}: pads a map that is padded already, expected one padding")
+        require(not x.pad, where, "pads a map that is padded already", "one padding")
         return replace(x, pad=pixels, pad_value=value)
 
     def concat(self, xs: list, where: str, hint: str) -> Bits:
@@ -339,9 +315,8 @@ class Builder:
         maps = [self._read(x, where) for x in xs]
         if len({x.top for x in maps}) > 1 or any(x.pad or x.top > 1 for x in maps):
             raise InputError(f"{where}: concatenates pixels or padded maps, expected maps of bits")
-        if len({x.shape[1:] for x in maps}) > 1:
-            raise InputError(f"{where}: concatenates maps of {' and '.join('x'.join(map(str, x.shape)) for x in maps)}, expected equal "
-                             "sizes")
+        require(len({x.shape[1:] for x in maps}) <= 1, where,
+                f"concatenates maps of {' and '.join('x'.join(map(str, x.shape)) for x in maps)}", "equal sizes")
         op = ops.Concat(self.name(hint), tuple(x.name for x in maps))
         self._emit(op)
         return replace(maps[0], name=op.name, shape=(sum(x.shape[0] for x in maps), *maps[0].shape[1:]),
@@ -350,10 +325,9 @@ class Builder:
     def reorder(self, x: Value, op: ops.Op, where: str) -> Bits:
         """`slice`, `shuffle` or `duplicate` of the channels."""
         x = self._read(x, where)
-        if x.top > 1 or x.pad:
-            raise InputError(f"{where}: reorders the channels of pixels or of a padded map, expected a map of bits")
+        require(x.top <= 1 and not x.pad, where, "reorders the channels of pixels or of a padded map", "a map of bits")
         op = replace(op, name=self.name(op.name), inputs=(x.name,))
-        with _at(where):
+        with at(where):
             op = _plain(op)
             shape = op.output_shape(x.shape)
         order = np.arange(x.shape[0])
@@ -373,29 +347,25 @@ class Builder:
         if isinstance(x, Image):
             return replace(x, table=self._finite(function(x.table), where))
         if isinstance(x, Sum):
-            if len(x.functions) == MAX_FUNCTIONS:
-                raise InputError(f"{where}: is one of more than {MAX_FUNCTIONS} functions in a row, expected fewer between a layer and its "
-                                 "sign")
+            require(len(x.functions) != MAX_FUNCTIONS, where, f"is one of more than {MAX_FUNCTIONS} functions in a row",
+                    "fewer between a layer and its sign")
             y = replace(x, functions=(*x.functions, function), last=where)
             self._finite(y.value(np.array([[-1.0], [0.0], [1.0]]) * x.largest * np.ones(x.shape[0])), where)
             return y
-        if x.copies > 1 or x.pad:
-            raise InputError(f"{where}: changes pixels after they are read or padded, expected it before")
+        require(x.copies <= 1 and not x.pad, where, "changes pixels after they are read or padded", "it before")
         low, high = self._finite(function(np.array([[-1.0], [1.0]]) * x.top * x.gain + x.offset), where)
         if x.top > 1:
             steps = np.arange(-x.top, x.top + 1, 2.0)[:, None]
             values = function(steps * x.gain + x.offset)
             if not np.allclose(values, (low + high) / 2 + steps * (high - low) / 2 / x.top, rtol=0, atol=CLOSE * np.abs(high - low).max()):
                 raise InputError(f"{where}: is not linear in the bytes of {x.name}, expected a scale")
-        if (low == high).any():
-            raise InputError(f"{where}: makes one value of +1 and -1 in channel {int((low == high).argmax())}, expected two; drop the "
-                             "channel")
+        require(not (low == high).any(), where, f"makes one value of +1 and -1 in channel {int((low == high).argmax())}",
+                "two; drop the channel")
         return replace(x, gain=(high - low) / 2 / x.top, offset=(high + low) / 2)
 
     @staticmethod
     def _finite(values, where):
-        if not np.isfinite(values).all():
-            raise InputError(f"{where}: gives NaN or infinity, expected finite numbers")
+        require(np.isfinite(values).all(), where, "gives NaN or infinity", "finite numbers")
         return values
 
     def step(self, x: Value, upper: Function, where: str, low: float = -1.0, high: float = 1.0,
@@ -466,9 +436,8 @@ class Builder:
         """Raises InputError where stored(dot) is not dot >= limit; next to the limits (channels,) rounding decides."""
         dots = x.dots()
         wrong = (stored(dots.astype(np.float64)) != (dots >= limit)) & (np.abs(dots - limit) > 2)
-        if wrong.any():
-            raise InputError(f"{x.last}: rises and falls with the sums of channel {int(wrong.any(0).argmax())}, expected a function of "
-                             "single values that only rises or only falls")
+        require(not wrong.any(), x.last, f"rises and falls with the sums of channel {int(wrong.any(0).argmax())}",
+                "a function of single values that only rises or only falls")
 
     @staticmethod
     def _no_zero(x, limit, zero, where):
@@ -558,8 +527,7 @@ class Builder:
                 raise InputError(f"{where}: the network ends with a convolution with padding or groups, expected a dense layer")
             weights = x.weights.reshape(len(x.weights), -1)
             return replace(x, op=ops.Dense(x.op.name, (source.name,), len(weights)), source=source, weights=weights)
-        if x.op.groups != 1:
-            raise InputError(f"{where}: the layer of the logits has {x.op.groups} groups, expected 1")
+        require(x.op.groups == 1, where, f"the layer of the logits has {x.op.groups} groups", "1")
         return x
 
     @staticmethod
@@ -569,9 +537,8 @@ class Builder:
         values = x.value(dots.astype(np.float64))
         zero, span = x.value(np.zeros((1, x.shape[0])))[0], values[-1] - values[0]
         scale = span / 2 / x.largest
-        if not np.allclose(values, zero + dots * scale, rtol=0, atol=CLOSE * np.abs(span).max()) or (scale == 0).any():
-            raise InputError(f"{x.last}: is no scale of the logits, expected the sums of the last layer times one number; leave the "
-                             "function out, or end with a softmax")
+        require(np.allclose(values, zero + dots * scale, rtol=0, atol=CLOSE * np.abs(span).max()) and not (scale == 0).any(), x.last,
+                "is no scale of the logits", "the sums of the last layer times one number; leave the function out, or end with a softmax")
         if not np.allclose(scale, scale[0], rtol=ROUNDING, atol=0):
             raise InputError(f"{x.last}: the logits have a gain for each class, {scale.min():.8g} to {scale.max():.8g}, expected one for "
                              "all; use weights without a scale for each output, and no batch norm after them")
@@ -588,8 +555,7 @@ class Builder:
         return float(scale[0]), float(zero[0])
 
     def _emit(self, op, weights=None, thresholds=None):
-        if len(self.layers) == MAX_LAYERS:
-            raise InputError(f"layer {op.name}: is one of more than {MAX_LAYERS}, expected fewer")
+        require(len(self.layers) != MAX_LAYERS, f"layer {op.name}", f"is one of more than {MAX_LAYERS}", "fewer")
         self.layers.append(op)
         if weights is not None:
             self.weights[op.name] = weights

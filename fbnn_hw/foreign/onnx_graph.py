@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base import files
-from ..base.errors import InputError, show
+from ..base.errors import InputError, at, show
 
 DOMAINS = ("", "ai.onnx", "qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 """Sets of operators whose names say what a node does: ONNX's own, and that of QONNX under the three names it has had."""
@@ -61,10 +61,8 @@ def read(path: Path) -> Graph:
 
     data = files.read(path, MAX_BYTES, "an ONNX file")
     try:
-        model = onnx.ModelProto.FromString(data)
-        return _graph(model)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        with at(path):
+            return _graph(onnx.ModelProto.FromString(data))
     except (DecodeError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(f"{path}: is a damaged ONNX file ({show(str(error))[1:-1]}), expected one that onnx.checker accepts") from None
 

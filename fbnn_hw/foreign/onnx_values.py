@@ -1,4 +1,4 @@
-"""Nodes of ONNX and QONNX on arrays: `single` for functions of single values, `constant` for nodes that read constants alone.
+"""Nodes of ONNX and QONNX on arrays: `SINGLE` has functions of single values, `constant` is for nodes that read constants alone.
 
     Ref: https://onnx.ai/onnx/operators and https://github.com/fastmachinelearning/qonnx, docs/qonnx-custom-ops
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import InputError, show
+from ..base.errors import InputError, require, show
 from .onnx_graph import Node, held, type_name
 
 ROUNDINGS: dict[str, Callable] = {
@@ -20,11 +20,6 @@ ROUNDINGS: dict[str, Callable] = {
 INTEGERS = tuple(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64))
 FLOATS, HALF = (1, 11), 10
 """ONNX's numbers of types, for `Cast`: those that hold a float32 without rounding it, and float16."""
-
-
-def single(node: Node, *values: np.ndarray | None) -> np.ndarray:
-    """The result of a node of `SINGLE` on broadcast arrays."""
-    return SINGLE[node.op](node, *values)
 
 
 def constant(node: Node, room: int, *values: np.ndarray | None) -> np.ndarray:
@@ -39,7 +34,7 @@ def constant(node: Node, room: int, *values: np.ndarray | None) -> np.ndarray:
                 raise InputError(f"{node}: computes with integers of few bits, which wrap, expected a Cast to FLOAT before it")
             if math.prod(np.broadcast_shapes(*(v.shape for v in there))) > room:
                 raise InputError(f"{node}: makes a constant of more than {room} numbers, expected fewer")
-            return np.asarray(single(node, *values))
+            return np.asarray(SINGLE[node.op](node, *values))
         if node.op == "Concat" and sum(v.size for v in values if v is not None) > room:
             raise InputError(f"{node}: makes a constant of more than {room} numbers, expected fewer")
         return np.asarray(CONSTANT[node.op](node, *values))
@@ -63,8 +58,7 @@ def bipolar(node: Node, v: np.ndarray) -> np.ndarray:
 def quantised(node: Node, v: np.ndarray, scale: np.ndarray, zero: np.ndarray, bits: np.ndarray) -> np.ndarray:
     """The integers of Quant, before the zero point is taken off, for real values; with one signed bit they are +1 and -1, as in qonnx."""
     mode = str(node.attributes.get("rounding_mode", "ROUND")).upper()
-    if mode not in ROUNDINGS:
-        raise InputError(f"{node}: rounding mode {show(mode)}, expected one of {', '.join(ROUNDINGS)}")
+    require(mode in ROUNDINGS, node, f"rounding mode {show(mode)}", f"one of {', '.join(ROUNDINGS)}")
     low, high = integers(node, bits)
     u = v / scale + zero
     return np.where(u >= 0, 1.0, -1.0) if (low, high) == (-1, 1) and bits == 1 else ROUNDINGS[mode](np.clip(u, low, high))
@@ -73,8 +67,7 @@ def quantised(node: Node, v: np.ndarray, scale: np.ndarray, zero: np.ndarray, bi
 def integers(node: Node, bits: np.ndarray) -> tuple[int, int]:
     """Least and largest integer of Quant."""
     count = float(np.asarray(bits).reshape(-1)[0]) if np.size(bits) == 1 else math.nan
-    if not 1 <= count <= 32 or count % 1:
-        raise InputError(f"{node}: {count} bits, expected one whole number from 1 to 32 for all values")
+    require(1 <= count <= 32 and not count % 1, node, f"{count} bits", "one whole number from 1 to 32 for all values")
     signed, narrow = (bool(node.attributes.get(key, 1)) for key in ("signed", "narrow"))
     high = 2 ** (int(count) - signed) - 1
     if signed:
@@ -89,8 +82,7 @@ def _quant(node, v, scale, zero, bits):
 def _divided(node, a, b):
     """Integers are divided without a remainder, towards 0."""
     if a.dtype.kind == b.dtype.kind == "i":
-        if (b == 0).any():
-            raise InputError(f"{node}: divides by 0, expected another number")
+        require(not (b == 0).any(), node, "divides by 0", "another number")
         return np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
     return a / b
 
@@ -128,8 +120,7 @@ def _cast(node, v):
     name = type_name(to)
     if name == "BOOL":
         return (v != 0).astype(np.int64)
-    if name not in INTEGERS:
-        raise InputError(f"{node}: casts a constant to {name}, expected FLOAT, FLOAT16 or integers")
+    require(name in INTEGERS, node, f"casts a constant to {name}", "FLOAT, FLOAT16 or integers")
     limits, whole = np.iinfo(name.lower()), np.trunc(v)
     if not ((whole >= limits.min) & (whole <= limits.max)).all():
         raise InputError(f"{node}: casts a constant to {name}, which does not hold it, expected {limits.min} to {limits.max}")
@@ -191,8 +182,7 @@ def batch_norm(node, parameters, where):
         raise InputError(f"{where}: has a variance of {variance.min():g}, expected numbers above 0")
 
     def function(values):
-        if values.shape[1] != gain.size:
-            raise InputError(f"{where}: has statistics of {gain.size} channels, expected {values.shape[1]}")
+        require(values.shape[1] == gain.size, where, f"has statistics of {gain.size} channels", f"{values.shape[1]}")
         return (values - mean) / deviation * gain + bias
 
     return function

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import InputError, show
+from ..base.errors import InputError, require, show
 from ..ir import ops
 from . import fold, onnx_graph, onnx_values
 from .imported import Imported, Part, alike, classes_alone, name_of, with_latent
 from .onnx_graph import Node
-from .onnx_maps import Map
+from .values import Map
 
 ENDS = ("Softmax", "LogSoftmax", "ArgMax", "TopK")
 QUANTISERS = ("BipolarQuant", "Quant", "IntQuant", "Sign", "MultiThreshold")
@@ -39,8 +39,7 @@ def read(path: Path, classes: tuple[str, ...] | None = None, low: float | None =
         imported = reader.read(name_of(path), classes)
         if reader.asked and graph.shape[0] is None:
             other = _Reader(graph, low, high, batch=2).read(name_of(path), classes)
-            if not alike(imported, other):
-                raise InputError(f"{reader.asked}: the network computes with the number of images, expected it in shapes alone")
+            require(alike(imported, other), reader.asked, "the network computes with the number of images", "it in shapes alone")
         return imported
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
@@ -84,7 +83,7 @@ class _Reader:
     def _range(self, low, high):
         """The values of the bytes 0 and 255 at the input."""
         kind = self.graph.type
-        self._require("the input", kind in (*REALS, BYTES), f"is of type {kind}", "FLOAT or UINT8")
+        require(kind in (*REALS, BYTES), "the input", f"is of type {kind}", "FLOAT or UINT8")
         if kind == BYTES and (low, high) not in ((None, None), (0, 255)):
             raise InputError("the input: is of type UINT8, so its bytes are taken as they are, expected no --range, or --range 0 255")
         if low is None and kind == BYTES:
@@ -111,8 +110,7 @@ class _Reader:
         return Map(fold.Image(np.repeat(bytes_[:, None], sizes[0], 1), sizes[1], len(shape) == 2), last)
 
     def _output_of(self, name, reader):
-        if name not in self.values:
-            raise InputError(f"{reader}: reads {name[:60]!r}, which no node before it gives, expected nodes in the order of execution")
+        require(name in self.values, reader, f"reads {name[:60]!r}, which no node before it gives", "nodes in the order of execution")
         return self.values[name]
 
     def _checked(self, node):
@@ -132,8 +130,7 @@ class _Reader:
             if not any(np.may_share_memory(results[0], value) for value in args if value is not None):
                 self._spend(node, results[0].size)
                 self.memory -= results[0].size
-            if self.memory < 0:
-                raise InputError(f"{node}: the constants up to here are more than {onnx_graph.MAX_VALUES} numbers, expected fewer")
+            require(self.memory >= 0, node, f"the constants up to here are more than {onnx_graph.MAX_VALUES} numbers", "fewer")
         else:
             result = self._value(node, args, maps)
             results = result if isinstance(result, list) else [result]
@@ -141,8 +138,7 @@ class _Reader:
                 if isinstance(value, Map):
                     self._spend(node, value.value.shape[0] * (1 + len(getattr(value.value, "functions", ()))))
         for name, value in zip(node.outputs, results):
-            if name and name in self.values:
-                raise InputError(f"{node}: gives {name[:60]!r}, which is there before it, expected a name for each value")
+            require(not name or name not in self.values, node, f"gives {name[:60]!r}, which is there before it", "a name for each value")
             if isinstance(value, Map) and math.prod(value.value.shape) > MAX_VALUES:
                 raise InputError(f"{node}: gives a map of {'x'.join(map(str, value.value.shape))}, expected at most {MAX_VALUES} values")
             self.values[name] = value
@@ -150,9 +146,8 @@ class _Reader:
     def _spend(self, node, count):
         """Take numbers that a node computes with from those that a file of its size may ask for, before they are computed or kept."""
         self.room -= count
-        if self.room < 0:
-            raise InputError(f"{node}: the network computes with more numbers up to here than one of a file of this size needs, expected "
-                             f"at most {onnx_graph.LEAST_ROOM}, or {onnx_graph.ROOM} for each number of the file")
+        require(self.room >= 0, node, "the network computes with more numbers up to here than one of a file of this size needs",
+                f"at most {onnx_graph.LEAST_ROOM}, or {onnx_graph.ROOM} for each number of the file")
 
     @staticmethod
     def _unknown(node):
@@ -181,7 +176,7 @@ class _Reader:
         if node.op == "Dropout" and len(args) > 2 and args[2] is not None and np.any(args[2]):
             raise InputError(f"{where}: drops in evaluation too, expected an export in evaluation mode")
         if node.op == "Cast":
-            self._require(where, node.attributes.get("to") in onnx_values.FLOATS,
+            require(node.attributes.get("to") in onnx_values.FLOATS, where,
                           f"casts a map to {onnx_graph.type_name(node.attributes.get('to'))}, which rounds or wraps", "FLOAT")
             return replace(maps[0], whole=False)
         if node.op in ("Identity", "Dropout"):
@@ -210,7 +205,7 @@ class _Reader:
 
     @classmethod
     def _whole_channels(cls, x, where):
-        cls._require(where, not x.groups, f"reads {'x'.join(map(str, x.sizes))}, channels that a Reshape split",
+        require(not x.groups, where, f"reads {'x'.join(map(str, x.sizes))}, channels that a Reshape split",
                      "Reshape, Transpose [0, 2, 1, 3, 4], Reshape together, a shuffle of channels")
 
     @staticmethod
@@ -243,7 +238,7 @@ class _Reader:
         if len(maps) > 1:
             raise InputError(f"{where}: takes real numbers of two layers, a shortcut that +1 and -1 have no room for; expected Concat of "
                              "the two after their quantisers, and a convolution of both")
-        self._require(where, not maps[0].whole, "computes with uint8, which wraps", "a Cast to FLOAT before it")
+        require(not maps[0].whole, where, "computes with uint8, which wraps", "a Cast to FLOAT before it")
         place = next(i for i, value in enumerate(args) if value is maps[0])
         if node.op == "Div" and place == 1 or any(value is not None and not np.isfinite(value).all() for value in args
                                                   if not isinstance(value, Map)):
@@ -251,14 +246,13 @@ class _Reader:
         if node.op == "BatchNormalization":
             trains = node.attributes.get("training_mode") or (  # which older files say by their outputs
                 self.graph.opset < 14 and sum(map(bool, node.outputs)) > 1) or self.graph.opset < 7 and not node.attributes.get("is_test")
-            if trains or place or len(args) < 5:
-                raise InputError(f"{where}: has no constant statistics, expected an export in evaluation mode")
-            self._require(where, self._channel_axis(maps[0]) == 1, "takes rows as channels, for the map has its channels last",
+            require(not trains and not place and len(args) >= 5, where, "has no constant statistics", "an export in evaluation mode")
+            require(self._channel_axis(maps[0]) == 1, where, "takes rows as channels, for the map has its channels last",
                           "a map with the channels first")
             function = onnx_values.batch_norm(node, [np.asarray(value).reshape(-1) for value in args[1:5]], where)
         else:
             def function(v):
-                return onnx_values.single(node, *(v if i == place else value for i, value in enumerate(args)))
+                return onnx_values.SINGLE[node.op](node, *(v if i == place else value for i, value in enumerate(args)))
         return self._applied(maps[0], function, where, by_channel=node.op == "BatchNormalization")
 
     def _applied(self, x, function, where, by_channel=False, quiet=False):
@@ -310,8 +304,7 @@ class _Reader:
         low, high = onnx_values.integers(node, bits)
         if bits > 1:
             return self._single(node, args, [x], where)
-        if low == high:
-            raise InputError(f"{where}: narrow with one unsigned bit has one value only, expected narrow=0 or BipolarQuant")
+        require(low != high, where, "narrow with one unsigned bit has one value only", "narrow=0 or BipolarQuant")
         y = self._step(x, lambda v: onnx_values.quantised(node, v, scale, zero, bits) == high, where, low, high)
         return self._scaled(y, scale, where, zero)
 
@@ -328,18 +321,17 @@ class _Reader:
         return self._applied(x, lambda v: (v - zero) * scale, where, quiet=True)
 
     def _thresholds(self, node, x, thresholds, where):
-        if thresholds.ndim != 2 or not thresholds.size or len(thresholds) not in (1, x.value.shape[0]):
-            raise InputError(f"{where}: thresholds of {'x'.join(map(str, thresholds.shape))}, expected a row for each of "
-                             f"{x.value.shape[0]} channels")
+        require(thresholds.ndim == 2 and thresholds.size and len(thresholds) in (1, x.value.shape[0]), where,
+                f"thresholds of {'x'.join(map(str, thresholds.shape))}", f"a row for each of {x.value.shape[0]} channels")
         layout, axis = str(node.attributes.get("data_layout", "NCHW")), self._channel_axis(x)
         named = layout.index("C") if "C" in layout else 1
         if len(thresholds) > 1:
             self._whole_channels(x, where)
-        self._require(where, len(thresholds) == 1 or named == axis, f"has channels along axis {named} by its data_layout {show(layout)}",
+        require(len(thresholds) == 1 or named == axis, where, f"has channels along axis {named} by its data_layout {show(layout)}",
                       f"axis {axis}, where the map has them")
         scale, bias = (float(node.attributes.get(key, default)) for key, default in (("out_scale", 1.0), ("out_bias", 0.0)))
         levels = thresholds.shape[1]
-        self._require(where, levels <= ops.BYTE, f"has {levels} thresholds a channel", f"at most {ops.BYTE}, for a value of 8 bits")
+        require(levels <= ops.BYTE, where, f"has {levels} thresholds a channel", f"at most {ops.BYTE}, for a value of 8 bits")
         if levels > 1:
             self._spend(node, onnx_graph.ROOM * thresholds.size)
 
@@ -352,24 +344,18 @@ class _Reader:
     # Layers with weights
 
     def _weights(self, node, values, kind):
-        if not values or not isinstance(values[0], np.ndarray):
-            raise InputError(f"{node}: has no constant weights, expected them after the map")
-        self._require(str(node), values[0].ndim == kind, f"weights of {values[0].ndim} dimensions", f"{kind}")
+        require(values and isinstance(values[0], np.ndarray), node, "has no constant weights", "them after the map")
+        require(values[0].ndim == kind, str(node), f"weights of {values[0].ndim} dimensions", f"{kind}")
         self._spend(node, values[0].size)
         bias = values[1].reshape(-1) if len(values) > 1 and values[1] is not None else None
         return np.asarray(values[0], np.float64), bias
-
-    @staticmethod
-    def _require(where, condition, fault, expected):
-        if not condition:
-            raise InputError(f"{where}: {fault}, expected {expected}")
 
     def _conv(self, node, x, values, where):
         weight, bias = self._weights(node, values, 4)
         self._channels_first(x, where)
         get = node.attributes.get
         kernel = "x".join(map(str, weight.shape[2:]))
-        self._require(where, tuple(get("kernel_shape", weight.shape[2:])) == weight.shape[2:],
+        require(tuple(get("kernel_shape", weight.shape[2:])) == weight.shape[2:], where,
                       f"kernel_shape {get('kernel_shape')} and weights of {kernel}", "the same in both")
         strides, dilations = get("strides", [1, 1]), get("dilations", [1, 1])
         pads, automatic = get("pads", [0, 0, 0, 0]), get("auto_pad", "NOTSET")
@@ -381,7 +367,7 @@ class _Reader:
             raise InputError(f"{where}: dilations {dilations}, strides {strides}, pads {pads}, expected none, equal ones, equal ones")
         groups = get("group", 1)
         channels = x.value.shape[0] // getattr(x.value, "copies", 1)
-        self._require(where, 0 < groups <= len(weight) and len(weight) % groups == 0 and channels == weight.shape[1] * groups,
+        require(0 < groups <= len(weight) and len(weight) % groups == 0 and channels == weight.shape[1] * groups, where,
                       f"{channels} channels and weights of {'x'.join(map(str, weight.shape))} in {groups} groups",
                       "weights for all channels")
         return self._part(where, self.builder.convolution(x.value, weight, bias, where, self._hint("conv"), strides[0], pads[0], groups))
@@ -389,8 +375,7 @@ class _Reader:
     def _gemm(self, node, x, values, where):
         weight, bias = self._weights(node, values, 2)
         get = node.attributes.get
-        if get("transA"):
-            raise InputError(f"{where}: transposes the map, expected transA=0")
+        require(not get("transA"), where, "transposes the map", "transA=0")
         weight = (weight if get("transB") else weight.T) * get("alpha", 1.0)
         if bias is not None:
             bias = np.broadcast_to(bias * get("beta", 1.0), (len(weight),)) if bias.size in (1, len(weight)) else bias
@@ -401,8 +386,8 @@ class _Reader:
 
     def _dense(self, x, weight, bias, where):
         count = int(np.prod(x.value.shape))
-        self._require(where, x.value.vector, f"reads a map of {'x'.join(map(str, x.value.shape))}", "a vector; flatten it")
-        self._require(where, weight.shape[1] == count and (bias is None or bias.size == len(weight)),
+        require(x.value.vector, where, f"reads a map of {'x'.join(map(str, x.value.shape))}", "a vector; flatten it")
+        require(weight.shape[1] == count and (bias is None or bias.size == len(weight)), where,
                       f"weights of {'x'.join(map(str, weight.shape))} for {count} values", "one for each")
         if x.order is not None:
             stored, weight = weight, np.empty_like(weight)
@@ -442,8 +427,7 @@ class _Reader:
             legal = along is not None and {axis % 4 for axis in along} == {2, 3}
         else:
             legal = True
-        if not legal:
-            raise InputError(f"{where}: does not pool the whole map, expected one value for each channel")
+        require(legal, where, "does not pool the whole map", "one value for each channel")
         y = self._part(where, self.builder.average(x.value, where, self._hint("gap"), total=node.op == "ReduceSum"))
         return y if get("keepdims", 1) else self._flat(y, where)
 
@@ -458,7 +442,7 @@ class _Reader:
         return Map(self.builder.flatten(x.value, where), order=order, whole=x.whole)
 
     def _flatten(self, node, x, values, where):
-        self._require(where, node.attributes.get("axis", 1) == 1, "flattens from another axis", "one vector for each image")
+        require(node.attributes.get("axis", 1) == 1, where, "flattens from another axis", "one vector for each image")
         return self._flat(self._shuffled(x, where), where)
 
     def _shuffled(self, x, where):
@@ -467,7 +451,7 @@ class _Reader:
         return y if not x.turned else self._part(where, self.builder.reorder(x.value, ops.Shuffle("shuffle", (), x.groups), where))
 
     def _reshape(self, node, x, values, where):
-        self._require(where, bool(values) and isinstance(values[0], np.ndarray), "no constant shape", "one")
+        require(bool(values) and isinstance(values[0], np.ndarray), where, "no constant shape", "one")
         own, count = x.sizes, int(np.prod(x.value.shape))
         sizes = [int(size) for size in np.asarray(values[0]).reshape(-1)]
         if not node.attributes.get("allowzero"):
@@ -507,28 +491,28 @@ class _Reader:
         raise InputError(f"{where}: transposes by {order}, expected channels first to last or back, or the shuffle of channels")
 
     def _squeeze(self, node, x, values, where):
-        self._require(where, x.value.shape[1:] == (1, 1), f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
+        require(x.value.shape[1:] == (1, 1), where, f"squeezes a map of {'x'.join(map(str, x.value.shape))}",
                       "a map of one pixel")
         axes = onnx_values.axes(node, (node, *values))
         channel = 3 if x.last else 1
         legal = axes is None or {axis % 4 for axis in axes} == {1, 2, 3} - {channel}
-        self._require(where, legal and not x.value.vector, f"squeezes axes {axes}", "rows and columns")
+        require(legal and not x.value.vector, where, f"squeezes axes {axes}", "rows and columns")
         return Map(replace(x.value, vector=True))
 
     def _unsqueeze(self, node, x, values, where):
         axes = onnx_values.axes(node, (node, *values)) or []
-        self._require(where, x.value.vector and x.order is None and {axis % 4 for axis in axes} == {2, 3} and x.value.shape[1:] == (1, 1),
+        require(x.value.vector and x.order is None and {axis % 4 for axis in axes} == {2, 3} and x.value.shape[1:] == (1, 1), where,
                       f"adds axes {axes}", "rows and columns of a vector")
         return Map(replace(x.value, vector=False))
 
     def _concat(self, node, args, where):
         maps = [value for value in args if isinstance(value, Map)]
-        self._require(where, len(maps) == len(args), "concatenates constants", "maps")
+        require(len(maps) == len(args), where, "concatenates constants", "maps")
         last = maps[0].last
         rank = 2 if maps[0].value.vector else 4
         legal = (node.attributes.get("axis", 1) % rank == (rank - 1 if last else 1)
                  and all((x.last, x.value.vector, x.order is None) == (last, rank == 2, True) for x in maps))
-        self._require(where, legal, "concatenates along another axis, or maps in different orders", "channels")
+        require(legal, where, "concatenates along another axis, or maps in different orders", "channels")
         return replace(self._part(where, self.builder.concat([x.value for x in maps], where, "concat")), last=last)
 
     def _pad(self, node, x, values, where):
@@ -540,7 +524,7 @@ class _Reader:
         own = dict(zip([*((a, 0) for a in along), *((a, 1) for a in along)], pads))
         frame = {own.get((axis, end), 0) for axis in (2, 3) for end in (0, 1)}
         legal = mode == "constant" and len(frame) == 1 and min(frame) >= 0 and not any(own.get((a, e), 0) for a in (0, 1) for e in (0, 1))
-        self._require(where, legal and np.size(value) == 1 and max(frame) <= 2, f"pads by {pads} ({mode})", "a frame of one value")
+        require(legal and np.size(value) == 1 and max(frame) <= 2, where, f"pads by {pads} ({mode})", "a frame of one value")
         pixels = frame.pop()
         if not pixels:
             return x
@@ -552,13 +536,13 @@ class _Reader:
                         for i, name in enumerate(("starts", "ends")))
         along = onnx_values.axes(node, tuple(values), 2)
         steps = np.asarray(values[3] if len(values) > 3 and values[3] is not None else 1)
-        self._require(where, not x.last and x.order is None and len(starts) == len(ends) == 1 and along == [1] and (steps == 1).all(),
+        require(not x.last and x.order is None and len(starts) == len(ends) == 1 and along == [1] and (steps == 1).all(), where,
                       f"takes axes {along}", "a run of channels, axis 1")
         start, stop, _ = slice(int(starts[0]), int(ends[0])).indices(x.value.shape[0])
         return self._part_of(x, start, stop, where)
 
     def _part_of(self, x, start, stop, where):
-        self._require(where, start < stop, f"takes channels {start} to {stop}", "at least one")
+        require(start < stop, where, f"takes channels {start} to {stop}", "at least one")
         return self._part(where, self.builder.reorder(x.value, ops.Slice("slice", (), start, stop), where))
 
     def _split(self, node, x, values, where):
@@ -569,7 +553,7 @@ class _Reader:
         if lengths is not None:
             sizes = [int(n) for n in np.asarray(lengths).reshape(-1)]
         legal = len(sizes) == count and sum(sizes) == channels and min(sizes) > 0 and node.attributes.get("axis", 0) in (1, -3)
-        self._require(where, legal and not x.last and x.order is None, f"splits into {sizes}", "runs of channels, axis 1")
+        require(legal and not x.last and x.order is None, where, f"splits into {sizes}", "runs of channels, axis 1")
         ends = np.cumsum(sizes)
         return [self._part_of(x, int(end - size), int(end), where) for size, end in zip(sizes, ends)]
 

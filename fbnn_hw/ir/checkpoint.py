@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..base import files
-from ..base.errors import InputError, show
+from ..base.errors import InputError, at, require, show
 from . import plain
 from .filetypes import EXPORT, STATE, by_beginning, by_entries, by_folder, listed
 from .network import Network
@@ -65,10 +65,8 @@ def read(path: str | Path) -> Network:
 
 def parse(data: bytes, path: str | Path) -> Network:
     """The content of a checkpoint file -> `Network`; path: its name, for messages."""
-    try:
+    with at(path):
         content = _content(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     if names := _state_dict(content):
         raise InputError(f"{path}: is a state_dict with {listed(names)}, expected a checkpoint; {STATE}")
     return from_plain(content, path)
@@ -180,8 +178,7 @@ class _Machine:
     def run(self, pickle):
         try:
             for count, (opcode, argument, _) in enumerate(pickletools.genops(pickle)):
-                if count >= MAX_OPERATIONS:
-                    raise InputError(f"data.pkl: more than {MAX_OPERATIONS} pickle operations, expected a network")
+                require(count < MAX_OPERATIONS, "data.pkl", f"more than {MAX_OPERATIONS} pickle operations", "a network")
                 if opcode.name == "STOP":
                     result, = self.stack
                     return result
@@ -263,17 +260,14 @@ class _Machine:
         if kind != "storage" or not isinstance(name, _Name) or type(key) is not str or type(count) is not int:
             raise ValueError
         dtype = STORAGES[name.text.removeprefix("torch.")]
-        if dtype is None:
-            raise InputError(f"{show('data/' + key)}: found a tensor of {name.text}, expected uint8 or int32; if it is of a "
-                             f"state_dict, {STATE}")
+        require(dtype is not None, show('data/' + key), f"found a tensor of {name.text}",
+                f"uint8 or int32; if it is of a state_dict, {STATE}")
         dtype = np.dtype(dtype)
         if key not in self.storages:
             self.storages[key] = self.load_storage(key)
         data = self.storages[key]
-        if data is None:
-            raise InputError(f"{show('data/' + key)}: missing in the zip archive, expected {count} elements")
-        if count < 0 or len(data) != count * dtype.itemsize:
-            raise InputError(f"{show('data/' + key)}: {len(data)} bytes, expected {count * dtype.itemsize}")
+        require(data is not None, show('data/' + key), "missing in the zip archive", f"{count} elements")
+        require(count >= 0 and len(data) == count * dtype.itemsize, show('data/' + key), f"{len(data)} bytes", f"{count * dtype.itemsize}")
         return _Storage(dtype, data)
 
     def tensor(self, storage, offset, size, stride, requires_grad, hooks, *metadata):

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from ..base.errors import InputError, show
+from ..base.errors import InputError, at, require, show
 from . import plain
 from .network import Network
 
@@ -25,13 +25,11 @@ def dumps(network: Network) -> str:
 
 def loads(text: str, where: object) -> Network:
     """Inverse of `dumps`; `where` (the file) begins every InputError."""
-    if len(text) > MAX_CHARACTERS:
-        raise InputError(f"{where}: {len(text)} characters, expected at most {MAX_CHARACTERS}")
+    require(len(text) <= MAX_CHARACTERS, where, f"{len(text)} characters", f"at most {MAX_CHARACTERS}")
     try:
-        values = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        _decode(values)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        with at(where):
+            values = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+            _decode(values)
     except RecursionError:
         raise InputError(f"{where}: nested too deep, expected a network") from None
     except ValueError as error:

@@ -28,6 +28,8 @@ BEGINNINGS = (
     (b"\x89PNG", "is a picture", NONE),
     (b"\xff\xd8\xff", "is a picture", NONE))
 """(first bytes, what the file is, the way out)."""
+LATER = (4, b"TFL3", "is a TensorFlow Lite file", OTHER), (257, b"ustar", "is a tar archive", UNPACK)
+"""The same of files whose mark has an offset, which comes first."""
 
 TORCH_ENTRIES = {"constants.pkl": ("is TorchScript", EXPORT), "archive_format": ("is a program of torch.export", EXPORT),
                  "serialized_exported_program.json": ("is a program of torch.export", EXPORT)}
@@ -54,13 +56,9 @@ def by_beginning(data: bytes) -> str:
         return words("is an ONNX file", IMPORT.format("FILE"))
     if _is_safetensors(data):  # before the others: its first byte is that of a length
         return words("is a safetensors file, weights without their network", STATE)
-    for start, what, door in BEGINNINGS:
-        if data.startswith(start):
+    for offset, start, what, door in [*((0, *each) for each in BEGINNINGS), *LATER]:
+        if data.startswith(start, offset):
             return words(what, door)
-    if data[4:8] == b"TFL3":
-        return words("is a TensorFlow Lite file", OTHER)
-    if data[257:262] == b"ustar":
-        return words("is a tar archive", UNPACK)
     if len(data) > 1 and data[0] == 0x80 and 2 <= data[1] <= 5:
         return words("is a pickle of Python, which nothing here runs", EXPORT)
     return ""

@@ -5,12 +5,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..base.errors import LONGEST_NAME, InputError, is_name, show
+from ..base.errors import LONGEST_NAME, InputError, is_name, require, show
 from . import ops as op
 
 MAX_LAYERS = 1000
@@ -29,6 +30,8 @@ LATENT = "latent"
 class Topology:
     """Ops and class names, without weights.  Shapes follow from the ops.
 
+    A network that is to be taught may have no class; its layer of the logits has one output then, which nothing reads.
+
     Raises InputError, in `verify`, naming the first layer that is not legal.
     """
 
@@ -38,27 +41,22 @@ class Topology:
 
     def verify(self) -> dict[str, Shape]:
         """Check names, order, arities, shapes, sizes and the two ends; returns {op name: output shape}."""
-        if not isinstance(self.name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
-            raise InputError(
-                f"name: found {show(self.name)}, expected 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")
-        if len(self.ops) > MAX_LAYERS:
-            raise InputError(f"model {self.name}: {len(self.ops)} layers, expected at most {MAX_LAYERS}")
-        if not self.ops or not isinstance(self.ops[0], op.Input):
-            raise InputError(f"model {self.name}: first layer is {self.ops[0].kind if self.ops else 'missing'}, expected "
-                             f"{', '.join(op.INPUTS[:-1])} or {op.INPUTS[-1]}")
+        require(isinstance(self.name, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name), "name",
+                f"found {show(self.name)}", "1 to 64 letters, digits, '.', '_' and '-', a letter or digit first")
+        require(len(self.ops) <= MAX_LAYERS, f"model {self.name}", f"{len(self.ops)} layers", f"at most {MAX_LAYERS}")
+        require(self.ops and isinstance(self.ops[0], op.Input), f"model {self.name}",
+                f"first layer is {self.ops[0].kind if self.ops else 'missing'}", f"{', '.join(op.INPUTS[:-1])} or {op.INPUTS[-1]}")
         shapes: dict[str, Shape] = {}
         ends, weight_bits, byte_maps = set(), 0, self.byte_maps()
         for layer in self.ops:
-            if layer.name in shapes:
-                raise InputError(f"layer {layer.name}: name is used twice, expected unique names")
+            require(layer.name not in shapes, f"layer {layer.name}", "name is used twice", "unique names")
             if len(layer.inputs) != layer.arity and not (layer.kind == "concat" and len(layer.inputs) > 2):
                 raise InputError(f"layer {layer.name}: has {len(layer.inputs)} inputs, expected {layer.arity}"
                                  + " or more" * (layer.kind == "concat"))
             for name in layer.inputs:
                 if name not in shapes:
                     raise InputError(f"layer {layer.name}: input {show(name)} is not an earlier layer")
-                if name in ends:
-                    raise InputError(f"layer {layer.name}: input {name!r} gives logits, expected bits")
+                require(name not in ends, f"layer {layer.name}", f"input {name!r} gives logits", "bits")
             inputs = [shapes[i] for i in layer.inputs]
             shapes[layer.name] = layer.output_shape(*inputs)
             if byte_inputs := [name for name in layer.inputs if name in byte_maps]:
@@ -71,21 +69,18 @@ class Topology:
             if weight_bits > MAX_WEIGHT_BITS:
                 raise InputError(f"layer {layer.name}: {weight_bits} weight bits up to here, expected at most {MAX_WEIGHT_BITS}")
         last = self.ops[-1]
-        if not getattr(last, "logits", False):
-            raise InputError(f"layer {last.name}: last layer is {last.kind}, expected a dense layer with logits=True")
-        if shapes[last.name][0] != len(self.classes):
-            raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {len(self.classes)}, one for each class name")
+        require(getattr(last, "logits", False), f"layer {last.name}", f"last layer is {last.kind}", "a dense layer with logits=True")
+        if shapes[last.name][0] != (outputs := len(self.classes) or 1):
+            raise InputError(f"layer {last.name}: {shapes[last.name][0]} outputs, expected {outputs}, one for each class name")
         if "logits" in shapes and last.name != "logits":
             raise InputError("layer logits: is not the last one, expected another name")  # reports and dumps mean the last by it
         if sum(isinstance(o, op.Input) for o in self.ops) != 1:
             raise InputError(f"model {self.name}: more than one of {', '.join(op.INPUTS)}, expected one input")
         seen = set()
         for index, name in enumerate(self.classes):
-            if not is_name(name):
-                raise InputError(f"classes[{index}]: found {show(name)}, expected a name of 1 to {LONGEST_NAME} printable characters, "
-                                 "not all of them blank")
-            if name in seen:
-                raise InputError(f"classes[{index}]: {show(name)} is there twice, expected unique names")
+            require(is_name(name), f"classes[{index}]", f"found {show(name)}",
+                    f"a name of 1 to {LONGEST_NAME} printable characters, not all of them blank")
+            require(name not in seen, f"classes[{index}]", f"{show(name)} is there twice", "unique names")
             seen.add(name)
         return shapes
 
@@ -110,10 +105,9 @@ class Topology:
         """{op name: output shape}, of a topology that is legal; raises as `verify`."""
         return self.verify()
 
-    def input_shapes(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> list[Shape]:
-        """Shapes of the inputs of an op.  shapes: what `shapes` gave, to save its time."""
-        shapes = shapes or self.shapes
-        return [shapes[i] for i in layer.inputs]
+    def input_shapes(self, layer: op.Op) -> list[Shape]:
+        """Shapes of the inputs of an op."""
+        return [self.shapes[i] for i in layer.inputs]
 
     @property
     def image_size(self) -> int:
@@ -122,9 +116,7 @@ class Topology:
 
     def largest_map(self) -> tuple[str, int]:
         """(name, values of an image) of the op that gives the largest map."""
-        shapes = self.shapes
-        name = max(shapes, key=lambda op_name: math.prod(shapes[op_name]))
-        return name, math.prod(shapes[name])
+        return max(((name, math.prod(shape)) for name, shape in self.shapes.items()), key=itemgetter(1))
 
     def byte_maps(self) -> set[str]:
         """Return the names of the ops whose outputs are bytes, where u stands for 2 u - 255.
@@ -137,9 +129,9 @@ class Topology:
                 names.add(layer.name)
         return names
 
-    def largest_sum(self, layer: op.Op, shapes: Mapping[str, Shape] | None = None) -> int:
+    def largest_sum(self, layer: op.Op) -> int:
         """The largest magnitude of the sums that `layer` compares with thresholds or gives as logits."""
-        inputs = self.input_shapes(layer, shapes)
+        inputs = self.input_shapes(layer)
         count = layer.fan_in(*inputs)
         if count is None:  # gap: the sum over the map
             count = math.prod(inputs[0][1:])
@@ -151,42 +143,39 @@ class Topology:
 
     def beyond_version_1(self) -> str:
         """The first layer that version 1 of the format does not have, and what it lacks, as a message; "" where there is none."""
-        shapes = self.shapes
         for layer in self.ops:
-            if feature := layer.beyond_version_1(*self.input_shapes(layer, shapes)):
+            if feature := layer.beyond_version_1(*self.input_shapes(layer)):
                 return f"layer {layer.name}: {feature} needs version 2 of the format"
         return ""
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """{op name: weight shape}, in execution order, for the ops that have weights."""
-        shapes = self.shapes
-        weights = {o.name: o.weight_shape(*self.input_shapes(o, shapes)) for o in self.ops}
+        weights = {o.name: o.weight_shape(*self.input_shapes(o)) for o in self.ops}
         return {name: shape for name, shape in weights.items() if shape is not None}
 
-    def threshold_shape(self, name: str, shapes: Mapping[str, Shape] | None = None) -> tuple[int, ...] | None:
+    def threshold_shape(self, name: str) -> tuple[int, ...] | None:
         """(channels,) for the ops that may have per-channel thresholds; None for the others."""
         layer = self[name]
         if layer.kind in ("conv", "depthwise", "gap") or (layer.kind == "dense" and not layer.logits):
-            return ((shapes or self.shapes)[name][0],)
+            return (self.shapes[name][0],)
         return None
 
     def weight_bits(self) -> int:
         """Bits of all weights."""
-        return sum(int(np.prod(s)) for s in self.weight_shapes().values())
+        return sum(map(math.prod, self.weight_shapes().values()))
 
     def macs(self) -> int:
         """Multiply-accumulates an image."""
-        shapes = self.shapes
-        return sum(o.macs(*self.input_shapes(o, shapes)) for o in self.ops)
+        return sum(o.macs(*self.input_shapes(o)) for o in self.ops)
 
     def table(self) -> list[dict[str, Any]]:
         """A dict of plain values for each layer, in execution order; None where a layer has no such value."""
-        shapes, rows = self.shapes, []
+        rows = []
         for layer in self.ops:
-            inputs = self.input_shapes(layer, shapes)
+            inputs = self.input_shapes(layer)
             weights = layer.weight_shape(*inputs)
             rows.append({
-                "name": layer.name, "kind": layer.kind, "inputs": list(layer.inputs), "shape": list(shapes[layer.name]),
+                "name": layer.name, "kind": layer.kind, "inputs": list(layer.inputs), "shape": list(self.shapes[layer.name]),
                 "weights": list(weights) if weights else None, "groups": getattr(layer, "groups", None),
                 "weight_bits": math.prod(weights) if weights else 0, "fan_in": layer.fan_in(*inputs), "macs": layer.macs(*inputs)})
         return rows
@@ -199,11 +188,9 @@ def _check_reader_of_bytes(layer: op.Op, name: str, shapes: list[Shape]) -> None
         raise InputError(f"layer {layer.name}: input {name!r} gives bytes, which {layer.kind} does not read; expected "
                          f"{', '.join(readers[:-1])} or {readers[-1]}")
     groups = getattr(layer, "groups", 1)
-    if groups != 1:
-        raise InputError(f"layer {layer.name}: groups is {groups}, expected 1 where the input is bytes")
+    require(groups == 1, f"layer {layer.name}", f"groups is {groups}", "1 where the input is bytes")
     fan_in = layer.fan_in(*shapes) or 0
-    if fan_in > op.MAX_BYTES_IN:
-        raise InputError(f"layer {layer.name}: {fan_in} bytes summed into an output, expected at most {op.MAX_BYTES_IN}")
+    require(fan_in <= op.MAX_BYTES_IN, f"layer {layer.name}", f"{fan_in} bytes summed into an output", f"at most {op.MAX_BYTES_IN}")
 
 
 @dataclass(frozen=True)
@@ -222,10 +209,11 @@ class Network:
     training: dict[str, Any] = field(default_factory=dict)
     source: Path | None = field(default=None, compare=False)
 
-    def extractor(self, name: str) -> "Network":
+    def extractor(self, name: str, classes: bool = True) -> "Network":
         """Return the network up to layer `name`, a vector: the layers that its bits depend on.
 
-        A classifier whose weights are all 0 takes the place of the others, since a network ends in logits.
+        A classifier whose weights are all 0 takes the place of the others, since a network ends in logits.  classes False: the network
+        has no class.
         """
         topology = self.topology
         needed, last = {name}, topology.ops[-1]
@@ -234,10 +222,11 @@ class Network:
             if layer.name in needed:
                 needed.update(layer.inputs)
         layers = tuple(layer for layer in topology.ops if layer.name in needed)
-        logits = replace(last, inputs=(name,), groups=1)
+        names = topology.classes if classes else ()
+        logits = replace(last, inputs=(name,), groups=1, out_channels=len(names) or 1)
         weights = {layer.name: self.weights[layer.name] for layer in layers if layer.name in self.weights}
-        weights[last.name] = np.zeros((len(topology.classes), topology.shapes[name][0]), np.uint8)
-        return replace(self, topology=replace(topology, ops=(*layers, logits)), weights=weights,
+        weights[last.name] = np.zeros((len(names) or 1, topology.shapes[name][0]), np.uint8)
+        return replace(self, topology=replace(topology, ops=(*layers, logits), classes=names), weights=weights,
                        thresholds={key: value for key, value in self.thresholds.items() if key in needed})
 
     def verify(self) -> dict[str, Shape]:
@@ -245,28 +234,25 @@ class Network:
         shapes = self.topology.verify()
         expected = self.topology.weight_shapes()
         for name, shape in expected.items():
-            if name not in self.weights:
-                raise InputError(f"weights.{name}: missing, expected shape {shape}")
+            require(name in self.weights, f"weights.{name}", "missing", f"shape {shape}")
             array = self.weights[name]
             if array.shape != shape or array.dtype != np.uint8:
                 raise InputError(f"weights.{name}: found {array.dtype} {array.shape}, expected uint8 {shape}")
             if array.size and array.max() > 1:
                 raise InputError(f"weights.{name}: found the value {array.max()}, expected 0 and 1 alone")
         for name in self.weights:
-            if name not in expected:
-                raise InputError(f"weights.{name}: no layer of that name has weights, expected {', '.join(expected)}")
+            require(name in expected, f"weights.{name}", "no layer of that name has weights", f"{', '.join(expected)}")
         for name, array in self.thresholds.items():
-            own_shape = self.topology.threshold_shape(name, shapes) if name in self.topology else None
+            own_shape = self.topology.threshold_shape(name) if name in self.topology else None
             if own_shape is None:
                 raise InputError(f"thresholds.{name}: no layer of that name takes thresholds")
             if array.shape != own_shape or not np.issubdtype(array.dtype, np.integer):
                 raise InputError(f"thresholds.{name}: found {array.dtype} {array.shape}, expected integers {own_shape}")
             layer = self.topology[name]
-            limit = self.topology.largest_sum(layer, shapes)
+            limit = self.topology.largest_sum(layer)
             fan_in = "255 * fan-in" if not self.topology.byte_maps().isdisjoint(layer.inputs) else "fan-in"
             for value in (int(array.min()), int(array.max())):
-                if abs(value) > limit + 1:
-                    raise InputError(f"thresholds.{name}: found {value}, expected at most {fan_in} + 1 = {limit + 1} either way")
+                require(abs(value) <= limit + 1, f"thresholds.{name}", f"found {value}", f"at most {fan_in} + 1 = {limit + 1} either way")
         return shapes
 
     def table(self) -> list[dict[str, Any]]:

@@ -7,10 +7,11 @@ An op computes its own output shape and refuses inputs it cannot take; nothing e
 Ops, fields and values that came with version 2 of the format say so, so that version 1 is written wherever it suffices.
 """
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from ..base.errors import InputError, show, whole
+from ..base.errors import InputError, require, show, whole
 
 Shape = tuple[int, int, int]
 """(channels, height, width)."""
@@ -55,11 +56,15 @@ class Op:
     inputs: tuple[str, ...] = ()
 
     kind: ClassVar[str]
+    """The name of the class, in lower case."""
     arity: ClassVar[int] = 1
     version: ClassVar[int] = 1
     """Version of the format that brought the op."""
     reads_bytes: ClassVar[bool] = False
     """Whether an input may be bytes."""
+
+    def __init_subclass__(cls):
+        cls.kind = cls.__name__.lower()
 
     def output_shape(self, *shapes: Shape) -> Shape:
         """Shape of the output for inputs of these shapes; InputError where the op cannot take them."""
@@ -71,7 +76,8 @@ class Op:
 
     def fan_in(self, *shapes: Shape) -> int | None:
         """Products summed into one output, or None."""
-        return None
+        weights = self.weight_shape(*shapes)
+        return None if weights is None else math.prod(weights[1:])
 
     def macs(self, *shapes: Shape) -> int:
         """Multiply-accumulates an image."""
@@ -85,16 +91,14 @@ class Op:
         """The feature of the op that version 1 of the format lacks, for legal inputs of these shapes; "" where it has them all."""
         if self.version > 1:
             return f"op {self.kind}"
-        later = [f for f in fields(self) if f.metadata and getattr(self, f.name) != f.default]
-        return f"{later[0].name} {getattr(self, later[0].name)}" if later else ""
+        return next((f"{f.name} {getattr(self, f.name)}" for f in fields(self) if f.metadata and getattr(self, f.name) != f.default), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the op as plain values; `from_dict` is the inverse.
 
         An op of version 1 lacks those fields of version 2 that have their default.
         """
-        left_out = {f.name for f in fields(self) if f.metadata and getattr(self, f.name) == f.default}
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata or getattr(self, f.name) != f.default}
         return {"op": self.kind, **{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}}
 
 
@@ -124,8 +128,6 @@ class Thermometer(Input):
     size: int = 32
     levels: int = TYCC_LEVELS
 
-    kind: ClassVar[str] = "thermometer"
-
     @property
     def planes(self):
         return planes(self.encoder, self.levels)
@@ -150,7 +152,6 @@ class Binarize(Input):
     size: int = 32
     threshold: int = 128
 
-    kind: ClassVar[str] = "binarize"
     version: ClassVar[int] = 2
 
     @property
@@ -170,7 +171,6 @@ class Bits8(Input):
     size: int = 32
     table: tuple[int, ...] = tuple(range(256))
 
-    kind: ClassVar[str] = "bits8"
     version: ClassVar[int] = 2
 
     @property
@@ -198,7 +198,6 @@ class Conv(Op):
     groups: int = 1
     padding: str | int = field(default="same", metadata={"version": 2})
 
-    kind: ClassVar[str] = "conv"
     reads_bytes: ClassVar[bool] = True
 
     @property
@@ -226,15 +225,10 @@ class Conv(Op):
     def weight_shape(self, x):
         return (self.out_channels, x[0] // self.groups, self.kernel, self.kernel)
 
-    def fan_in(self, x):
-        return x[0] // self.groups * self.kernel ** 2
-
 
 @dataclass(frozen=True)
 class MaxPool(Op):
     """2x2 maximum, which is the OR of four bits; an odd last row or column is dropped."""
-
-    kind: ClassVar[str] = "maxpool"
 
     def output_shape(self, x):
         channels, height, width = x
@@ -249,8 +243,6 @@ class MaxPool(Op):
 class Gap(Op):
     """Global average pooling of bits: sign of the sum over the map, per channel."""
 
-    kind: ClassVar[str] = "gap"
-
     def output_shape(self, x):
         return (x[0], 1, 1)
 
@@ -259,23 +251,17 @@ class Gap(Op):
 class Depthwise(Op):
     """Learned pooling: one binary weight per channel and pixel, sign of the dot product over the map."""
 
-    kind: ClassVar[str] = "depthwise"
-
     def output_shape(self, x):
         return (x[0], 1, 1)
 
     def weight_shape(self, x):
         return tuple(x)
 
-    def fan_in(self, x):
-        return x[1] * x[2]
-
 
 @dataclass(frozen=True)
 class Flatten(Op):
     """A map as a vector, in the order channel, row, column (torch.flatten)."""
 
-    kind: ClassVar[str] = "flatten"
     version: ClassVar[int] = 2
     reads_bytes: ClassVar[bool] = True
 
@@ -291,7 +277,6 @@ class Dense(Op):
     groups: int = 1
     logits: bool = False
 
-    kind: ClassVar[str] = "dense"
     reads_bytes: ClassVar[bool] = True
 
     def output_shape(self, x):
@@ -304,17 +289,12 @@ class Dense(Op):
     def weight_shape(self, x):
         return (self.out_channels, x[0] // self.groups)
 
-    def fan_in(self, x):
-        return x[0] // self.groups
-
 
 @dataclass(frozen=True)
 class Duplicate(Op):
     """Every channel `times` times in a row, so that all copies fall into the same group of a grouped layer."""
 
     times: int = 2
-
-    kind: ClassVar[str] = "duplicate"
 
     def output_shape(self, x):
         _require(1 <= self.times <= 8, self, "times", self.times, "1 to 8")
@@ -325,7 +305,6 @@ class Duplicate(Op):
 class Concat(Op):
     """Channels of the first input, then of the second, and so on."""
 
-    kind: ClassVar[str] = "concat"
     arity: ClassVar[int] = 2
 
     def output_shape(self, *shapes):
@@ -340,8 +319,6 @@ class Slice(Op):
     start: int = 0
     stop: int = 0
 
-    kind: ClassVar[str] = "slice"
-
     def output_shape(self, x):
         _require(0 <= self.start < self.stop <= x[0], self, "start..stop", f"{self.start}..{self.stop}", f"inside 0..{x[0]}")
         return (self.stop - self.start, *x[1:])
@@ -352,8 +329,6 @@ class Shuffle(Op):
     """Channel shuffle (ShuffleNet): channels seen as (groups, n), transposed."""
 
     groups: int = 2
-
-    kind: ClassVar[str] = "shuffle"
 
     def output_shape(self, x):
         _require(self.groups >= 1 and x[0] % self.groups == 0, self, "groups", self.groups, f"a divisor of {x[0]}")
@@ -372,8 +347,7 @@ NOUNS = {int: "an integer", bool: "True or False", str: "a string"}
 
 def from_dict(values: Any, where: str = "architecture", version: int = VERSIONS[-1]) -> Op:
     """Inverse of `Op.to_dict` for a file of that version of the format; every wrong key, type or kind is an InputError naming the field."""
-    if not isinstance(values, dict):
-        raise InputError(f"{where}: found {type(values).__name__}, expected a dict")
+    require(isinstance(values, dict), where, f"found {type(values).__name__}", "a dict")
     values = dict(values)
     kind = values.pop("op", None)
     kinds = {name: cls for name, cls in KINDS.items() if cls.version <= version}
@@ -383,8 +357,7 @@ def from_dict(values: Any, where: str = "architecture", version: int = VERSIONS[
     every = {f.name: f for f in fields(cls)}
     legal = {name: f for name, f in every.items() if f.metadata.get("version", 1) <= version}
     for key in values:
-        if key not in legal:
-            raise InputError(f"{where}: unknown field {show(key)} of {kind}, expected {', '.join(legal)}{_of_version(version, key, every)}")
+        require(key in legal, where, f"unknown field {show(key)} of {kind}", f"{', '.join(legal)}{_of_version(version, key, every)}")
     name = values.get("name")
     if not isinstance(name, str) or not (name.isascii() and name.isidentifier() and len(name) <= 64):
         raise InputError(f"{where}: name is {show(name)}, expected at most 64 letters, digits and _, no digit first")
@@ -393,16 +366,14 @@ def from_dict(values: Any, where: str = "architecture", version: int = VERSIONS[
         raise InputError(f"{where}: inputs is {show(inputs)}, expected a list of layer names")
     values["inputs"] = tuple(inputs)
     if "table" in values:
-        if not isinstance(values["table"], (list, tuple)):
-            raise InputError(f"{where}: table is {show(values['table'])}, expected a list of 256 integers")
+        require(isinstance(values["table"], (list, tuple)), where, f"table is {show(values['table'])}", "a list of 256 integers")
         values["table"] = tuple(values["table"])
     for key, value in values.items():
         expected = legal[key].type
         if expected in (int, bool, str) and type(value) is not expected:
             raise InputError(f"{where}: {key} is {show(value)}, expected {NOUNS[expected]}")
     for key in ("out_channels", "stop"):
-        if key in legal and key not in values:
-            raise InputError(f"{where}: {key} of {kind} {name} is missing, expected a number from 1")
+        require(key not in legal or key in values, where, f"{key} of {kind} {name} is missing", "a number from 1")
     return cls(**values)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..base import bits
-from ..base.errors import InputError, show
+from ..base.errors import InputError, at, require, show
 from . import ops
 from .network import MAX_CHANNELS, MAX_LAYERS, Network, Topology
 
@@ -40,10 +40,8 @@ def to_plain(network: Network, file_format: str) -> dict[str, Any]:
 
 def from_plain(values: Any, file_format: str, where: object) -> Network:
     """Inverse of `to_plain`.  Raises InputError, `where` first, then the field, what was found and what was expected."""
-    try:
+    with at(where):
         return _from_plain(values, file_format)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _from_plain(values, file_format):
@@ -64,10 +62,8 @@ def _from_plain(values, file_format):
             raise InputError(f"unknown field {show(key)}, expected {', '.join(REQUIRED + OPTIONAL)}")
     kinds = {"name": str, "architecture": list, "classes": list, "weights": dict, "thresholds": dict, "training": dict}
     for key, kind in kinds.items():
-        if key in values and not isinstance(values[key], kind):
-            raise InputError(f"{key}: found {_noun(values[key])}, expected a {kind.__name__}")
-    if len(values["architecture"]) > MAX_LAYERS:
-        raise InputError(f"architecture: {len(values['architecture'])} layers, expected at most {MAX_LAYERS}")
+        require(isinstance(values.get(key, kind()), kind), key, f"found {_noun(values.get(key))}", f"a {kind.__name__}")
+    require(len(values["architecture"]) <= MAX_LAYERS, "architecture", f"{len(values['architecture'])} layers", f"at most {MAX_LAYERS}")
     version = values["version"]
     layers = tuple(ops.from_dict(layer, f"architecture[{index}]", version) for index, layer in enumerate(values["architecture"]))
     topology = Topology(values["name"], layers, tuple(values["classes"]))
@@ -90,28 +86,23 @@ def _weights(packed, topology):
     weights = {}
     for name, shape in topology.weight_shapes().items():
         where = f"weights.{name}"
-        if name not in packed:
-            raise InputError(f"{where}: missing, expected the packed bits of shape {shape}")
+        require(name in packed, where, "missing", f"the packed bits of shape {shape}")
         array = _array(packed[name], where, np.uint8)
         count = math.prod(shape)
-        if array.size != (count + 7) // 8:
-            raise InputError(f"{where}: {array.size} bytes, expected {(count + 7) // 8} for shape {shape}")
+        require(array.size == (count + 7) // 8, where, f"{array.size} bytes", f"{(count + 7) // 8} for shape {shape}")
         if count % 8 and array[-1] >> count % 8:
             raise InputError(f"{where}: last byte is {array[-1]}, expected 0 in its {8 - count % 8} fill bits")
         weights[name] = bits.unpack(array, shape)
     for name in packed:
-        if name not in weights:
-            raise InputError(f"weights.{_label(name)}: no layer of that name has weights, expected {', '.join(weights)}")
+        require(name in weights, f"weights.{_label(name)}", "no layer of that name has weights", f"{', '.join(weights)}")
     return weights
 
 
 def _array(value, where, dtype):
     """`value` if it is a vector of `dtype`."""
     dtype = np.dtype(dtype)
-    if not isinstance(value, np.ndarray):
-        raise InputError(f"{where}: found {_noun(value)}, expected a tensor of {dtype}")
-    if value.dtype != dtype or value.ndim != 1:
-        raise InputError(f"{where}: found {value.dtype} {value.shape}, expected {dtype} with one dimension")
+    require(isinstance(value, np.ndarray), where, f"found {_noun(value)}", f"a tensor of {dtype}")
+    require(value.dtype == dtype and value.ndim == 1, where, f"found {value.dtype} {value.shape}", f"{dtype} with one dimension")
     return value
 
 

@@ -8,6 +8,7 @@ from ..base.errors import InputError, show
 from ..machine.learner import LearnPlan
 from ..machine.learner_memory import Rows, bits_of, counter_rows, counters_of, exemplar_rows, mirror_rows
 from ..machine.protocol import Space
+from ..reference.learning.config import FORGOTTEN
 from ..reference.learning.learner import Learner
 from ..reference.learning.lfsr import REGISTERS
 from ..reference.learning.snapshot import State
@@ -26,7 +27,8 @@ class Impossible(InputError):
 
 def marks_of(learner: Learner) -> Marks:
     """The `ChipState.marks` of a chip in a learner's state.  Every lesson and every reset change them; two states may have the same."""
-    return (learner.known, learner.buffer.used, learner.frozen, learner.registers, list(learner.presented), list(learner.prototypes_left))
+    return (learner.known, learner.buffer.used, learner.frozen, learner.registers, list(learner.presented),
+            [left | FORGOTTEN * (label in learner.forgotten) for label, left in enumerate(learner.prototypes_left)])
 
 
 def _joined(classes: Iterable[Rows]) -> Rows:
@@ -41,31 +43,13 @@ def _joined(classes: Iterable[Rows]) -> Rows:
 class ChipState:
     """Reads and writes the memory of a learner on a chip.  The learner must rest meanwhile.
 
-    Parameters
-    ----------
-    plan : machine.learner.LearnPlan
-        Where everything lies in memory.
-    learner : reference.learning.Learner
-        The reference with the same classifier, configuration and shipped weights.
-    peek : callable
-        peek(space, address, count) returns a list of integers, as `client.Client.peek`.
-    poke : callable
-        poke(space, address, words), as `client.Client.poke`.
+    plan: where everything lies in memory.  learner: the reference with the same classifier, configuration and shipped weights.
+    peek(space, address, count) returns a list of integers; poke(space, address, words); both as `client.Client` has them.
     """
 
     def __init__(self, plan: LearnPlan, learner: Learner, peek: Callable[[int, int, int], list[int]],
                  poke: Callable[[int, int, Sequence[int]], None]):
         self.plan, self.learner, self.peek, self.poke = plan, learner, peek, poke
-
-    def read_counters(self, label: int) -> np.ndarray:
-        """Read the counters of a class, int64 (fan_in,)."""
-        p = self.plan
-        parts = []
-        for i in range(p.fan_in_words):
-            for h in range(p.chunks):
-                words = self.peek(Space.BANKS, p.counter_row(label, i, h) * p.pixels, p.pixels)
-                parts.append(counters_of(p, bits_of(words, p.lanes).reshape(-1, p.stored_bits)))
-        return np.concatenate(parts)
 
     def read_mirror(self, label: int) -> np.ndarray:
         """Read the mirror of a class: weight bits (planes, fan_in).  The forward pass reads the same words."""
@@ -73,14 +57,6 @@ class ChipState:
         places = [p.mirror_row(label, i, plane) for plane in range(p.planes) for i in range(p.fan_in_words)]
         words = [bits_of(self.peek(Space.BANKS, row * p.pixels + bank, 1), p.lanes) for row, bank in places]
         return np.concatenate(words).reshape(p.planes, -1)
-
-    def read_slot(self, slot: int) -> np.ndarray:
-        """Read the bits of an exemplar: latent, then hidden."""
-        p = self.plan
-        words: list[int] = []
-        for first in range(0, p.words, p.pixels):
-            words += self.peek(Space.BANKS, p.slot_row(slot, first)[0] * p.pixels, min(p.pixels, p.words - first))
-        return bits_of(words, p.lanes)
 
     def _counter_rows(self, classes: int) -> np.ndarray:
         """Rows of the counters of the first classes, int (fan-in words, chunks, classes)."""
@@ -121,13 +97,21 @@ class ChipState:
         stored = np.unpackbits(words.reshape(-1), bitorder="little").reshape(p.fan_in_words, p.chunks, classes, p.per_row, p.stored_bits)
         output = np.moveaxis(counters_of(p, stored), 2, 0).reshape(classes, learner.head.fan_in).astype(np.int8)
         labels = self.peek(Space.LABELS, 0, used) if used else []
-        state = State(learner.design, classes, frozen, registers, presented, left, labels, latents,
-                      output, None)
+        limits = forgotten = None
+        if p.forget:
+            forgotten, left = frozenset(label for label, n in enumerate(left) if n >= FORGOTTEN), [n % FORGOTTEN for n in left]
+        if p.unknown:
+            limits = self.limits()
+        state = State(learner.design, classes, frozen, registers, presented, left, labels, latents, output, None, limits, forgotten)
         try:
             state.verify(learner, CHIP)
         except InputError as error:
             raise Impossible(str(error)) from None
         return state
+
+    def limits(self) -> list[int]:
+        """Read the limits of the classes."""
+        return np.array(self.peek(Space.COUNTS, 0, self.plan.max_classes)).astype(np.uint16).astype(np.int16).tolist()
 
     def marks(self) -> Marks:
         """(classes known, exemplars, frozen, registers, presented and left of each class).
@@ -159,18 +143,31 @@ class ChipState:
         state.verify(self.learner)
         self.poke(Space.SCALARS, 1, [0])
         self.poke(Space.COUNTS, 0, [0] * p.max_classes)
-        self._write_rows(_joined(counter_rows(p, label, state.output[label]) for label in range(state.known)))
+        self._write_rows(_joined(
+            counter_rows(p, label, state.output[label], state.presented[label]) for label in range(state.known)))
         for n, (taps, value) in enumerate(zip(REGISTERS.values(), state.registers)):
             self.poke(Space.NOISE + n, 0, [value >> i & 1 for i in range(taps.width)])
-        self.poke(Space.PRESENTED, 0, [n | left << 8 for n, left in zip(state.presented, state.left)])
-        self.store(state.latents, state.labels)
+        self._write_classes(state)
+        if not p.adds:
+            self.store(state.latents, state.labels)
         self.poke(Space.SCALARS, 0, [state.known, len(state.labels), int(state.frozen)])
 
     def show(self, state: State) -> None:
         """Write the part of a `State` that classification reads.  The learner must not learn afterwards.  InputError as in `write`."""
         state.verify(self.learner)
-        self._write_rows(_joined(mirror_rows(self.plan, label, state.output[label]) for label in range(state.known)))
+        self._write_rows(_joined(
+            mirror_rows(self.plan, label, state.output[label], state.presented[label]) for label in range(state.known)))
+        if self.plan.unknown or self.plan.forget:
+            self._write_classes(state)
         self.poke(Space.SCALARS, 0, [state.known])
+
+    def _write_classes(self, state: State) -> None:
+        """Write the table of the classes but for the numbers of their exemplars."""
+        forgotten = state.forgotten or ()
+        self.poke(Space.PRESENTED, 0, [n | (left | FORGOTTEN * (label in forgotten)) << 8
+                                       for label, (n, left) in enumerate(zip(state.presented, state.left))])
+        if state.limits is not None:
+            self.poke(Space.COUNTS, 0, [limit & 0xFFFF for limit in state.limits])
 
     def store(self, latents: np.ndarray, labels: Iterable[int]) -> None:
         """Fill an empty buffer, as `Learner.store` does: uint8 bits (N, latent), labels (N,) of classes known."""

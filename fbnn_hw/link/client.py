@@ -61,22 +61,10 @@ class Client:
     half.  It hears nothing while it works, so the next request first settles the link (`settle`),
     within `wait_s`.  `within` bounds both.
 
-    Parameters
-    ----------
-    transport : Transport
-        The line, such as `host.transport.Serial`.
-    wait_s : float
-        Seconds that a reply may take.
-    ready_s : float
-        Seconds that the board may take to load its weights.
-    retries : int
-        How often a request is repeated.
-
-    Raises
-    ------
-    InputError
-        Every method raises it where the board does not answer `retries` + 1 times, refuses the
-        request, or answers what no board can send.
+    transport: the line, such as `link.transport.Serial`.  wait_s: seconds that a reply may take.
+    ready_s: seconds that the board may take to load its weights.  retries: how often a request is
+    repeated.  Every method raises InputError where the board does not answer `retries` + 1 times,
+    refuses the request, or answers what no board can send.
     """
 
     def __init__(self, transport: Transport, wait_s: float = WAIT_S, ready_s: float = READY_S, retries: int = RETRIES):
@@ -86,6 +74,8 @@ class Client:
         self.sequence = 0
         self.repeated = 0
         """Requests that were sent again."""
+        self.asks_unknown = False
+        """Whether a result says that the learner answers "unknown"; for a design made with --unknown alone."""
         self._unanswered: int | None = None  # sequence of a request whose reply may still come
         self._deadline = math.inf
 
@@ -177,17 +167,8 @@ class Client:
     def classify(self, image: bytes, logits: bool = True, latent: bool = False) -> protocol.Result:
         """Classify an image.  If the request fails, it is sent again.
 
-        Parameters
-        ----------
-        image : bytes
-            3 S S bytes: R, G, B of each pixel, row by row; or as packed levels, `identity.image_bytes`
-            (`reference.encode.packed`).
-        logits, latent : bool
-            What the result holds beside the class.
-
-        Returns
-        -------
-        protocol.Result
+        image: 3 S S bytes, R, G, B of each pixel, row by row; or packed levels, `identity.image_bytes` (`reference.encode.packed`).
+        logits, latent: what the result holds beside the class.
         """
         identity, flags = self._checked(image, logits, latent)
         return self._result(identity, flags, self._ask(Opcode.CLASSIFY | flags, bytes(image)))
@@ -251,7 +232,7 @@ class Client:
                              f"({identity.size} x {identity.size} pixels, {kind})")
         if latent and not identity.latent_bytes:
             raise InputError(f"{self.name}: this design has no latent")
-        return identity, protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent)
+        return identity, protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent) | protocol.UNKNOWN * self.asks_unknown
 
     @staticmethod
     def _result(identity: protocol.Identity, flags: int, reply: bytes) -> protocol.Result:

@@ -29,27 +29,13 @@ SPEEDS = "expected one such as 115200, 1000000 or 3000000"
 
 @dataclass(frozen=True)
 class Port:
-    """A serial port of this computer.  What is not known is "".
+    """A serial port of this computer.  What is not known is ""."""
 
-    Attributes
-    ----------
-    path : str
-        The name to open it by.
-    usb : str
-        "vendor:product" in hexadecimal, such as 0403:6010.
-    serial_number : str
-        Of the USB device.
-    product : str
-        What the device calls itself.
-    location : str
-        Place of the device on the USB, the same for all ports of one device.
-    """
-
-    path: str
-    usb: str = ""
-    serial_number: str = ""
-    product: str = ""
-    location: str = ""
+    path: str  # to open it by
+    usb: str = ""  # "vendor:product" in hexadecimal, such as 0403:6010
+    serial_number: str = ""  # of the USB device
+    product: str = ""  # what the device calls itself
+    location: str = ""  # of the device on the USB, the same for all ports of one device
 
     def __str__(self) -> str:
         about = " ".join(part for part in (self.usb, self.product, self.serial_number) if part)

@@ -7,16 +7,15 @@ output channels a cycle.  Feature maps lie in Q banks: a block is 2 x Q/2 pixels
 
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from hashlib import sha256
-from typing import Any
 
 from ..base.errors import UsageError
 from ..ir.ops import level_bits, planes
 from . import timing
 from .learner import LearnPlan
-from .step import FIELD_VALUES, LOAD, READ_BITS, RESULT, REWIND, Step, read_field, step_words, without_defaults
-from .transfers import Sources, Transfer, sources_of
+from .step import FIELD_VALUES, LOAD, RESULT, REWIND, Step, read_field, step_words, without_defaults
+from .transfers import Sources, Transfer
 
 RGB_BITS = 24
 """Bits of a pixel, where images come as RGB bytes."""
@@ -94,14 +93,9 @@ class AcceleratorConfig:
         return self.burst > 1
 
     @property
-    def flash_rate(self) -> int:
-        """Clocks of the flash in a cycle of a design that streams from it: 1 or 2."""
-        return 1 if self.sdram else self.beat_bits // 8
-
-    @property
     def way(self) -> str:
         """How it has its weights, a key of `targets.WAYS`."""
-        return "sdram" if self.sdram else "double" if self.flash_rate > 1 else self.weights
+        return "sdram" if self.sdram else "double" if self.beat_bits > 8 else self.weights
 
     @property
     def stream_bits_per_cycle(self) -> float:
@@ -139,11 +133,6 @@ class AcceleratorConfig:
         return bool(self.order)
 
     @property
-    def read_bits(self) -> int:
-        """Bits of a read in a list."""
-        return READ_BITS
-
-    @property
     def step_words(self) -> int:
         """16-bit words of a step."""
         return step_words(self.lists)
@@ -154,11 +143,6 @@ class AcceleratorConfig:
         return byte_planes(self.lanes, self.word_pixels) if self.encoder == "bits8" else 0
 
     @property
-    def byte_memories(self) -> int:
-        """Memories of an encoder of bytes, a block RAM each."""
-        return bool(self.table) + (self.word_pixels > 1)
-
-    @property
     def spreads(self) -> bool:
         """Whether some steps are spread, see `Step.spread`."""
         return any(step.spread for step in self.program)
@@ -167,11 +151,6 @@ class AcceleratorConfig:
     def paired(self) -> bool:
         """Whether a spread step makes each read of its list twice."""
         return any(step.paired for step in self.program)
-
-    @property
-    def moved_tile_slots(self) -> bool:
-        """Whether the tile slots of a list count from the step's own on."""
-        return any(step.source_tile_slot for step in self.program)
 
     def listed_words(self, step: Step) -> set[tuple[int, int]]:
         """{(first word, words)} of a bank that the lists of a step read."""
@@ -265,6 +244,11 @@ class AcceleratorConfig:
         return self.learning.max_classes if self.learning else self.classes
 
     @property
+    def result_bits(self) -> int:
+        """Bits of a result: the class, and above it whether the learner answers "unknown"."""
+        return (max(2, self.result_classes) - 1).bit_length() + bool(self.learning and self.learning.unknown)
+
+    @property
     def thresholds(self) -> bool:
         """Whether a tile may begin with a bias word, which holds start values of its accumulators."""
         return any(step.bias for step in self.program)
@@ -288,17 +272,21 @@ class AcceleratorConfig:
 
     def sources(self, fetches: Iterable[int]) -> list[Sources]:
         """Where the words of a pass's fetches come from.  fetches: words of each, in order."""
-        return sources_of(self.transfers, self.resident_rows // self.rows_per_word, fetches)
+        coming = iter([transfer for transfer in self.transfers if not transfer.after])
+        once, result = self.resident_rows // self.rows_per_word, []
+        for words in fetches:
+            left, stay = words, 0
+            while left > 0:
+                transfer = next(coming)
+                left, stay = left - transfer.words, stay + transfer.words - transfer.streamed
+            resident = min(stay, once)
+            once -= resident
+            result.append(Sources(words, resident, stay - resident))
+        return result
 
     def transfer_words(self) -> list[int]:
         """The transfers as pairs of 16-bit words."""
         return [word for transfer in self.transfers for word in transfer.encode()]
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields of the hardware as plain values, defaults included."""
-        values = asdict(self)
-        del values["text"]
-        return values
 
     def to_json(self) -> str:
         """The text of config.json.  A configuration that was read gives back the text that it was read from."""
@@ -336,12 +324,9 @@ class AcceleratorConfig:
 
 def check_shape(pixels: int, lanes: int, outputs: int) -> None:
     """Raises UsageError unless these are legal dimensions of the engine."""
-    def is_power_of_two(n):
-        return n >= 1 and n & (n - 1) == 0
-
     if pixels not in (4, 8, 16):
         raise UsageError(f"--pixels {pixels}: expected 4, 8 or 16 (blocks of 2x2, 2x4 or 2x8 pixels)")
     if lanes not in (16, 32, 64, 128):
         raise UsageError(f"--lanes {lanes}: expected 16, 32, 64 or 128")
-    if not is_power_of_two(outputs) or not pixels <= outputs <= lanes:
+    if outputs.bit_count() != 1 or not pixels <= outputs <= lanes:
         raise UsageError(f"--outputs {outputs}: expected a power of two from --pixels ({pixels}) to --lanes ({lanes})")

@@ -6,6 +6,7 @@ each byte; `rtl.sdram` keeps the pace of an SDRAM, `timing.BURST` beats.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import timing
 from .config import AcceleratorConfig
@@ -51,12 +52,11 @@ class LayerCycles:
         self.other += other.other
 
     def bound(self, kind: str, stream: str = "flash") -> str:
-        """Return the resource that most cycles of the layer go to, a key of BOUNDS.
+        """The resource that most cycles of the layer go to, a key of BOUNDS.
 
         kind: the layer's `graph.Layer.kind`.  stream: where the weight stream comes from, "flash" or "sdram".
         """
-        spent = {"reads": self.reads, "drain": self.drain, "move": self.move, "wait": self.wait, "other": self.other}
-        most = max(spent, key=spent.__getitem__)
+        most = max(vars(self), key=vars(self).__getitem__)
         if most == "reads":
             return {"lgap": "pooling", "dense": "memory", "logits": "memory"}.get(kind, "compute")
         return {"wait": stream, "move": "memory"}.get(most, "control")
@@ -93,12 +93,6 @@ class _NoMover:
     def run(self, until, blocked):
         pass
 
-    def make(self, when, resident, blocked):
-        pass
-
-    def level_time(self, words, now, blocked):
-        return now
-
     def pop(self, words, now):
         pass
 
@@ -109,7 +103,8 @@ class Mover:
     def __init__(self, config: AcceleratorConfig):
         self.config = config
         self.rows = config.rows_per_word
-        self.read, self.landing = timing.read(config.memory_registers), timing.landing(config.memory_registers)
+        self.read = timing.read(config.memory_registers)
+        self.landing = min(1, config.memory_registers)  # cycles from a row's coming until the ring has it, beyond one
         self.beats = config.row_bits // config.beat_bits  # of a row; two at least, since the mover's registers need a cycle between rows
         self.depth = config.weight_words
         self.reserved, self.level = 0, 0
@@ -119,32 +114,19 @@ class Mover:
         self.loaded = 0  # transfers that have begun, and late words that a filler chose
         self.opened: list[int] = []  # for each step of the pass, the cycle from which rows that it frees may be written
         self.flying = -1  # cycle of the last request
-        self.taken = 0  # beats since the last pause
-        self.full = self._whole(0)  # first row of the stream, its first beat taken in cycle 0
-        self.booted = 0
-        rounds, rest = divmod(config.boot_rows, config.burst)  # the pauses fall alike in each round of so many rows
-        begin = self.full
-        self._boot(config.burst if rounds else 0)
-        skipped = max(0, rounds - 1) * (self.full - begin)
-        self.full, self.booted = self.full + skipped, self.booted + skipped
-        self._boot(rest)
-        self._load(self.booted if config.boot_rows else 0)
-
-    def _boot(self, rows):
-        for _ in range(rows):
-            self.booted = self.full + 1
-            self._take(self.full)
+        booting = config.boot_rows * self.beats  # beats, from cycle 0 on without a stop
+        self.taken = (booting + self.beats) % config.burst  # beats since the last pause
+        # The cycles in which the last boot row has left, and in which the row behind it is whole.
+        self.booted, self.full = (count + (count - 1) // config.burst for count in (booting, booting + self.beats))
+        self.booted += 1
+        self._load(self.booted)
 
     def _take(self, now):
         """Note when the next row of the stream is whole: its first beat may come in cycle `now`, in which the row before leaves."""
         first = self.full + (self.taken == 0)
-        self.full = self._whole(now if now > first else first)
-
-    def _whole(self, first):
-        """Return the cycle in which a row is whole whose first beat is taken in cycle `first`."""
         pauses = (self.taken + self.beats - 1) // self.config.burst  # between its beats
+        self.full = (now if now > first else first) + self.beats + pauses
         self.taken = (self.taken + self.beats) % self.config.burst
-        return first + self.beats + pauses
 
     def _load(self, address):
         """Begin the next transfer.  address: cycle of the state ADDRESS."""
@@ -209,10 +191,6 @@ class Mover:
                 self.lands.append(now + self.landing + (self.read + 1 if resident else 1))
             if self.words_left == 0:
                 self._load(now + (not resident or self.after > 0))
-
-    def make(self, when, resident, blocked):
-        """Make the move that `next` told."""
-        self.move(when, resident)
 
     def run(self, until, blocked):
         """Make all moves of the cycles before `until`.  blocked(cycle): the first cycle from `cycle` on in which the port is free."""
@@ -298,15 +276,10 @@ _tiles: dict[tuple, _Tile] = {}
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes one after the other from reset, up to the first one that began as an earlier one did.
-
-    each : list of PassCycles
-    period : int
-        So many of the last ones come again and again; 0 where none of them began as an earlier one.
-    """
+    """Passes one after the other from reset, up to the first one that began as an earlier one did."""
 
     each: list[PassCycles]
-    period: int = 0
+    period: int = 0  # so many of the last ones come again and again; 0 where none of them began as an earlier one
 
     @property
     def first(self) -> PassCycles:
@@ -356,7 +329,7 @@ class Run:
     def __init__(self, config):
         self.config = config
         self.streams = config.weights == "stream"
-        self.mover: Mover | _NoMover = Mover(config) if self.streams else _NoMover()
+        self.mover: Any = Mover(config) if self.streams else _NoMover()
         self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
         self.pending = []  # cycles in which a drain of the current step takes the port
         self.image_came = False  # during the pass before
@@ -447,7 +420,6 @@ class Run:
     def tile_again(self, step, layer, tile_at, last):
         """As `tile`; a tile that begins as an earlier one did, of this or of another design, takes as long."""
         mover, pending = self.mover, [drain - tile_at for drain in self.pending if drain >= tile_at - HORIZON]
-        assert isinstance(mover, Mover)
         mover.run(tile_at, self.free)  # so that it looks back by less than HORIZON
         key = self.kind, last, tuple(pending), mover.state(tile_at)
         tile = _tiles.get(key)
@@ -522,12 +494,10 @@ class Run:
                 return cycle + count
             count -= event - cycle
             cycle = event + 1
+            self.mover.run(cycle, self.free)
             if hold <= when:
-                self.mover.run(cycle, self.free)
                 layer.drain += 1
-                continue
-            self.mover.make(when, uses_port, self.free)
-            if uses_port:
+            elif uses_port:
                 layer.move += 1
             else:  # a row of the stream moved beside a read
                 count -= 1

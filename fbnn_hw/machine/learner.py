@@ -4,7 +4,7 @@ A row is the Q words of L bits at one address of all banks.  Three tables, in bl
 
     learn_base + i * block_rows + h * K + c             counters i * L + h * per_row .. of class c, `stored_bits` each
     learn_base + i * block_rows + chunks * K + k        mirror: word i of the weights of the classes Q k .. Q k + Q - 1, one a bank
-                   + plane * groups                     with the rule "means" four planes of them, see `planes`
+                   + plane * groups                     with weights of two bits four planes of them, see `planes`
     slots_base + r * slots + slot                       words Q r .. Q r + Q - 1 of an exemplar, one a bank
 
 for the F / L words i of a class's fan-in, the `chunks` h of a word, K = max_classes.  The strides are constants, so the hardware adds and
@@ -13,11 +13,13 @@ never multiplies.
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from ..base.errors import FitError, UsageError
 from ..ir.network import Network
 from ..reference.learning import Head, LearnConfig, Learner
+from ..reference.learning.config import ADDING, NEAREST_MEAN
 from . import timing
 
 MOST_EXEMPLARS = 1 << 16
@@ -32,14 +34,9 @@ ACT_LATENCY = 3
 Learn = tuple[Head, LearnConfig]
 
 ON_CHIP: dict[str, tuple[object, ...]] = {
-    "rule": ("gumbel", "prototypes", "means"), "hidden_counter_bits": (0,), "margin": (0,), "pick": ("least",), "weighted": (False,),
+    "rule": ("gumbel", *ADDING), "hidden_counter_bits": (0,), "margin": (0,), "pick": ("least",), "weighted": (False,),
     "thinning": (0, 1)}
 """Options of a `LearnConfig` of which the hardware has some values alone.  They stand in config.json, of which a design's id is made."""
-
-
-def planes(rule: str) -> int:
-    """Binary rows of a class that a score reads."""
-    return 4 if rule == "means" else 1
 
 
 def score_latency(lanes: int) -> int:
@@ -76,6 +73,8 @@ class LearnPlan:
     weighted: bool
     prototype: int
     seed: int
+    unknown: bool = False
+    forget: bool = False
 
     @classmethod
     def of(cls, head: Head, config: LearnConfig, pixels: int, lanes: int, shipped: int, latent_base: int = 0, learn_base: int = 0,
@@ -101,8 +100,12 @@ class LearnPlan:
 
     def learner(self, network: Network) -> Learner:
         """A new reference `Learner` of a design of this network, in the state after reset."""
-        options = {f.name: getattr(self, f.name) for f in fields(LearnConfig) if hasattr(self, f.name)}
-        return Learner.of(network, LearnConfig(**options))
+        return Learner.of(network, self.config) if self.shipped else Learner(Head.of_latent(network.topology), self.config)
+
+    @cached_property
+    def config(self) -> LearnConfig:
+        """What the reference learner is made of."""
+        return LearnConfig(**{f.name: getattr(self, f.name) for f in fields(LearnConfig) if hasattr(self, f.name)})
 
     @property
     def fan_in_words(self) -> int:
@@ -137,7 +140,17 @@ class LearnPlan:
     @property
     def adds(self) -> bool:
         """Whether every sample moves the row of its class and nothing else."""
-        return self.rule in ("prototypes", "means")
+        return self.config.adds
+
+    @property
+    def kept(self) -> str:
+        """With `adds`: the noun for what is kept of a class."""
+        return "prototype" if self.planes == 1 else "mean"
+
+    @property
+    def averages(self) -> bool:
+        """Whether the counts of presentations belong to the sums: no other class changes a count, and both are halved together."""
+        return self.rule == NEAREST_MEAN
 
     @property
     def host_bits(self) -> int:
@@ -148,15 +161,11 @@ class LearnPlan:
     def planes(self) -> int:
         """Binary rows of a class that a score reads, each in its part of the mirror: the signs of the counters.
 
-        With the rule "means" four: the signs, whether a counter is at `strong` or above, whether it is at -`strong` or above, and,
-        read with an input of ones, whether neither end is reached.
+        With weights of two bits four: the signs, whether a counter is at `strong` or above, whether it is at -`strong` or above, and,
+        read with an input of ones, whether neither end is reached.  With the rule "nearest-mean" every second strong weight, in order, is
+        a 0 of the last one.
         """
-        return planes(self.rule)
-
-    @property
-    def strong(self) -> int:
-        """With the rule "means": the least counter of a weight that counts three times."""
-        return 3 * 2 ** self.counter_bits // 8
+        return self.config.planes
 
     @property
     def block_rows(self) -> int:
@@ -260,13 +269,15 @@ class LearnPlan:
 
         classes: number of classes after the sample.  replays: samples that were replayed.  moved:
         presentations that moved counters.  draws: words that replays and the eviction drew.  full: the
-        buffer is full, so an exemplar leaves.  new: the label is a new class.  With `prototypes` and
-        `means` only `new` has an effect.
+        buffer is full, so an exemplar leaves.  new: the label is a new class.  Where every sample is
+        added to the row of its class, only `new` has an effect.
 
         When the counts of presentations are halved, `pass_cycles` - 3 clocks are added.
         """
         if self.adds:
-            return new * self.new_class_cycles + self.load_cycles + self.pass_cycles + self.row_cycles + 2
+            scored = self.unknown and not new  # against the limit of its class
+            return (new * self.new_class_cycles + self.load_cycles + scored * self.forward_cycles(1, False) + self.pass_cycles
+                    + self.row_cycles + 2)
         presentations = 1 + replays
         cycles = new * (self.new_class_cycles + 1) + presentations * (self.forward_cycles(classes) + self.pass_cycles)
         cycles += moved * 2 * self.row_cycles

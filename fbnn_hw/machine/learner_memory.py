@@ -26,8 +26,8 @@ def bits_of(words: Iterable[int], lanes: int) -> np.ndarray:
     return np.unpackbits(np.frombuffer(text, np.uint8), bitorder="little")
 
 
-def counter_rows(plan: LearnPlan, label: int, counters: np.ndarray) -> Rows:
-    """The rows of a class: its counters, int (fan-in,), and the mirror of its weights."""
+def counter_rows(plan: LearnPlan, label: int, counters: np.ndarray, presented: int = 0) -> Rows:
+    """The rows of a class: its counters, int (fan-in,), and the mirror of its weights.  presented: its count of presentations."""
     rows: Rows = {}
     values = np.asarray(counters, np.int64) & (1 << plan.counter_bits) - 1
     stored = (values[:, None] >> np.arange(plan.stored_bits) & 1).reshape(plan.fan_in_words * plan.chunks, plan.pixels * plan.lanes)
@@ -35,16 +35,18 @@ def counter_rows(plan: LearnPlan, label: int, counters: np.ndarray) -> Rows:
     for i in range(plan.fan_in_words):
         for h in range(plan.chunks):
             rows[plan.counter_row(label, i, h)] = dict(enumerate(packed[i, h].tolist()))
-    return rows | mirror_rows(plan, label, counters)
+    return rows | mirror_rows(plan, label, counters, presented)
 
 
-def mirror_rows(plan: LearnPlan, label: int, counters: np.ndarray) -> Rows:
+def mirror_rows(plan: LearnPlan, label: int, counters: np.ndarray, presented: int) -> Rows:
     """The words of the mirror of a class."""
     counters = np.asarray(counters)
     planes = [counters >= 0]
     if plan.planes > 1:
-        high, not_low = counters >= plan.strong, counters >= -plan.strong
-        planes += [high, not_low, not_low & ~high]
+        least = plan.config.strong(presented)
+        high, not_low = counters >= least, counters >= -least
+        strong = high | ~not_low
+        planes += [high, not_low, ~strong | (np.cumsum(strong) % 2 > 0 if plan.averages else False)]
     rows: Rows = {}
     for plane, words in enumerate(words_of(np.stack(planes), plan.lanes)):
         for i, word in enumerate(words):

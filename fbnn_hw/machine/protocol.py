@@ -17,9 +17,10 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass
 from enum import IntEnum
-from functools import cache
+from functools import lru_cache, reduce
 from hashlib import sha256
 from heapq import heappop, heappush
+from operator import xor
 from struct import Struct
 from typing import Self
 
@@ -53,7 +54,7 @@ class Opcode(IntEnum):
     """The requests.
 
     IDENTIFY, STATUS: no payload.
-    CLASSIFY: an image of `image_bytes`; LOGITS, LATENT or both may be added to the opcode.
+    CLASSIFY: an image of `image_bytes`; LOGITS, LATENT or both may be added to the opcode, and UNKNOWN where a learner answers so.
 
     The others are for designs that learn.  Their payload is `operand`, number and count:
 
@@ -102,7 +103,13 @@ class Space(IntEnum):
 
 LOGITS = 1
 LATENT = 2
+UNKNOWN = 4
+"""Added to CLASSIFY: UNKNOWN_CLASS in the class says that the learner takes the image for none that it knows."""
+UNKNOWN_CLASS = 1 << 15
+FLAGS = LOGITS | LATENT | UNKNOWN
+"""All that may be added to CLASSIFY."""
 REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
+UNKNOWN_REQUESTS = tuple(Opcode.CLASSIFY | UNKNOWN | flags for flags in range(4))
 COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.RESET)
 LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + len(Space)))
 OPERAND_BYTES = 4
@@ -145,47 +152,33 @@ class Fault(IntEnum):
         return self < Fault.BUSY
 
 
-def _crc_table() -> tuple[int, ...]:
-    """The CRC register after one byte, for each value of the byte and of the register's low byte, xored."""
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (CRC_POLYNOMIAL if value & 1 else 0)
-        table.append(value)
-    return tuple(table)
+_CRC_TABLE = [reduce(lambda value, _: value >> 1 ^ CRC_POLYNOMIAL * (value & 1), range(8), byte) for byte in range(256)]
+"""The CRC register after one byte, for each value of the byte and of the register's low byte, xored."""
 
 
-_CRC_TABLE = _crc_table()
+def _registers(data: Iterable[int], value: int) -> Iterator[int]:
+    """Yield the CRC register after each byte.  value: before the first."""
+    for byte in data:
+        value = value >> 8 ^ _CRC_TABLE[(value ^ byte) & 0xFF]
+        yield value
 
 
 def crc(data: Iterable[int]) -> int:
     """CRC-16/MCRF4XX of bytes; that of a message followed by its CRC, low byte first, is 0."""
-    value = CRC_START
-    for byte in data:
-        value = value >> 8 ^ _CRC_TABLE[(value ^ byte) & 0xFF]
-    return value
+    return reduce(lambda _, value: value, _registers(data, CRC_START), CRC_START)
 
 
-@cache
-def _zero_tables() -> list[tuple[list[int], list[int]]]:
-    """For t = 0 .. 16: the CRC register after 2^t bytes of 0, for each low byte and for each high byte of the register before."""
-    tables = [(list(_CRC_TABLE), list(range(256)))]
-    for _ in range(16):
-        low, high = tables[-1]
-        low, high = ([low[value & 0xFF] ^ high[value >> 8] for value in table] for table in (low, high))
-        tables.append((low, high))
-    return tables
+@lru_cache(maxsize=1 << 12)
+def _bits_after_zeros(count: int) -> list[int]:
+    """The CRC register after `count` bytes of 0, one or more, for each bit that alone was 1 before."""
+    if count == 1:
+        return [bit >> 8 ^ _CRC_TABLE[bit & 0xFF] for bit in (1 << number for number in range(16))]
+    return [_after_zeros(bit, count - count // 2) for bit in _bits_after_zeros(count // 2)]
 
 
 def _after_zeros(value: int, count: int) -> int:
     """The CRC register `count` bytes of 0 later."""
-    for low, high in _zero_tables():
-        if not count:
-            break
-        if count & 1:
-            value = low[value & 0xFF] ^ high[value >> 8]
-        count >>= 1
-    return value
+    return reduce(xor, (bit for number, bit in enumerate(_bits_after_zeros(count)) if value >> number & 1), 0)
 
 
 def encode(opcode: int, payload: bytes = b"", sequence: int = 0) -> bytes:
@@ -216,7 +209,8 @@ class Decoder:
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
         """[(opcode, sequence, payload)] of the messages that `data` completes."""
-        self._append(data)
+        self._bytes += data
+        self._registers.extend(_registers(bytes(data), self._registers[-1]))
         self._begin()
         messages = []
         for start, end in sorted(self._complete()):
@@ -233,13 +227,6 @@ class Decoder:
         until = time.monotonic() + seconds
         while (remaining := until - time.monotonic()) > 0:
             yield from self.feed(read(remaining))
-
-    def _append(self, data: bytes) -> None:
-        self._bytes += data
-        register, registers = self._registers[-1], self._registers
-        for byte in bytes(data):
-            register = register >> 8 ^ _CRC_TABLE[(register ^ byte) & 0xFF]
-            registers.append(register)
 
     def _begin(self) -> None:
         """Note where messages whose header is whole would end."""
@@ -306,42 +293,18 @@ STATUS_BYTES = 8
 
 @dataclass(frozen=True)
 class Identity:
-    """The reply to IDENTIFY.
+    """The reply to IDENTIFY."""
 
-    Attributes
-    ----------
-    version : int
-        Of the protocol: `VERSION`, or `LEVELS_VERSION` where pixels are levels.
-    config : bytes
-        The configuration id, 4 bytes.
-    classes : int
-        Classes in the shipped state.
-    size : int
-        Pixels a side of an image.
-    latent_bytes : int
-        0 if the design has no latent.
-    frames : int
-        `FRAMES`; up to version 0.2, images of a pass.
-    max_classes : int
-        Classes that the learner has room for; 0 without a learner.
-    word_bytes : int
-        Bytes of a word of the learner's memory; 0 without a learner.
-    model : bytes
-        The model mark, 4 bytes; zeros until it has been read from the flash.
-    pixel_bits : int
-        Bits of a pixel: `RGB_BITS`, fewer where pixels are levels.
-    """
-
-    version: int
-    config: bytes
-    classes: int
-    size: int
-    latent_bytes: int
-    frames: int
-    max_classes: int
-    word_bytes: int
-    model: bytes
-    pixel_bits: int = RGB_BITS
+    version: int  # of the protocol: `VERSION`, or `LEVELS_VERSION` where pixels are levels
+    config: bytes  # the configuration id, 4 bytes
+    classes: int  # in the shipped state
+    size: int  # pixels a side of an image
+    latent_bytes: int  # 0 if the design has no latent
+    frames: int  # `FRAMES`; up to version 0.2, images of a pass
+    max_classes: int  # that the learner has room for; 0 without a learner
+    word_bytes: int  # of the learner's memory; 0 without a learner
+    model: bytes  # the model mark, 4 bytes; zeros until it has been read from the flash
+    pixel_bits: int = RGB_BITS  # fewer where pixels are levels
 
     @classmethod
     def of(cls, config: AcceleratorConfig, model: bytes = bytes(MODEL_BYTES)) -> Self:
@@ -421,32 +384,15 @@ class Identity:
 
 @dataclass(frozen=True)
 class Status:
-    """The reply to STATUS.
+    """The reply to STATUS."""
 
-    Attributes
-    ----------
-    ready : bool
-        The weights are loaded.
-    wrong_flash : bool
-        The flash holds no image of this configuration.
-    frames, errors : int
-        Images answered, and faults, since power-up, modulo 2^16.
-    cycles : int
-        Clocks of the last image, from its last byte to the first logit, or until the board waits for
-        the next image of the pass.
-    frozen : bool
-        The learner is frozen.
-    ahead : bool
-        The board hears the next request while it works on one.
-    """
-
-    ready: bool
-    wrong_flash: bool
-    frames: int
-    errors: int
-    cycles: int
-    frozen: bool = False
-    ahead: bool = False
+    ready: bool  # the weights are loaded
+    wrong_flash: bool  # the flash holds no image of this configuration
+    frames: int  # images answered since power-up, modulo 2^16
+    errors: int  # faults, likewise
+    cycles: int  # of the last image, from its last byte to the first logit
+    frozen: bool = False  # the learner is frozen
+    ahead: bool = False  # the board hears the next request while it works on one
 
     def pack(self) -> bytes:
         flags = self.ready | self.wrong_flash << 1 | self.frozen << 2 | self.ahead << 3
@@ -471,27 +417,18 @@ def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of CLASSIFY for one image.
+    """The result of CLASSIFY for one image.  Logits and latent are None where they were not asked for."""
 
-    Attributes
-    ----------
-    index : int or None
-        The class; None where the board knows no class.
-    logits : tuple of int, or None
-        One for each class known; None where they were not asked for.
-    latent : bytes or None
-        The latent's words in memory; channel c is bit `latent_bits[c]`, a list in layout.json.
-    """
-
-    index: int | None
-    logits: tuple[int, ...] | None
-    latent: bytes | None
+    index: int | None  # the class, or where `unknown` the nearest one; None where the board knows no class
+    logits: tuple[int, ...] | None  # one for each class known
+    latent: bytes | None  # its words in memory; channel c is bit `latent_bits[c]`, a list in layout.json
+    unknown: bool = False  # whether the learner answers so
 
     @classmethod
     def unpack(cls, data: bytes, flags: int, classes: int | None, latent_bytes: int, most: int = 0xFFFF) -> Self:
         """Read the result of an image from the reply to it.
 
-        flags: LOGITS and LATENT, as asked for.  classes: how many there are; None where a learner may
+        flags: LOGITS, LATENT and UNKNOWN, as asked for.  classes: how many there are; None where a learner may
         know any number up to `most`.  Raises InputError where the length is wrong, a class does not
         exist, or a class is not the first one with the largest logit.
         """
@@ -504,9 +441,11 @@ class Result:
             raise InputError(f"the board's result has {len(data)} bytes, expected {size}")
         logits = tuple(int.from_bytes(data[i:i + 2], "little", signed=True) for i in range(0, at, 2)) if flags & LOGITS else None
         index = int.from_bytes(data[-2:], "little")
-        nothing = logits == () and not index  # no class is known
+        unknown = bool(flags & UNKNOWN and index & UNKNOWN_CLASS)
+        index &= ~(UNKNOWN_CLASS * unknown)
+        nothing = logits == () and not index and not unknown  # no class is known
         if index >= classes and not nothing:
             raise InputError(f"the board found class {index}, expected one below {classes}")
         if logits and index != logits.index(max(logits)):
             raise InputError(f"the board found class {index}, expected {logits.index(max(logits))}, whose logit is the largest")
-        return cls(None if nothing else index, logits, data[at:-2] if flags & LATENT else None)
+        return cls(None if nothing else index, logits, data[at:-2] if flags & LATENT else None, unknown)

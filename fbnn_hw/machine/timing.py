@@ -27,11 +27,6 @@ def read(registers: int) -> int:
     return READ + registers
 
 
-def landing(registers: int) -> int:
-    """Cycles from a row's coming until the ring of weights has it, beyond one.  registers: behind the memories."""
-    return min(1, registers)
-
-
 def large(lanes: int) -> bool:
     """Whether an array is so large, some thousand LUTs, that the wires across it are long, and no register may drive all of it."""
     return lanes >= 32

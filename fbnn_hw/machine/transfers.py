@@ -1,6 +1,5 @@
 """Weight words on their way to the array: which come from the banks, which from the stream, and the words that say so to the mover."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 LATE_BIT = 13
@@ -58,23 +57,3 @@ class Sources:
 def residents_of(transfer: Transfer) -> list[bool]:
     """Whether each word of a transfer is resident."""
     return [(i + 1) * transfer.resident >> 4 != i * transfer.resident >> 4 for i in range(transfer.words)]
-
-
-def sources_of(transfers: Iterable[Transfer], residents: int, fetches: Iterable[int]) -> list[Sources]:
-    """Where the words of a pass's fetches come from.  residents: words that are loaded once.  fetches: words of each, in order."""
-    coming = iter([transfer for transfer in transfers if not transfer.after])
-    result = []
-    for words in fetches:
-        stay = sum(transfer.words * transfer.resident // 16 for transfer in _until(coming, words))
-        resident = min(stay, residents)
-        residents -= resident
-        result.append(Sources(words, resident, stay - resident))
-    return result
-
-
-def _until(transfers: Iterator[Transfer], words: int) -> Iterator[Transfer]:
-    """Yield the next transfers, up to `words` words in all."""
-    while words > 0:
-        transfer = next(transfers)
-        words -= transfer.words
-        yield transfer

@@ -163,9 +163,9 @@ class FBNN(nn.Module):
         byte_maps, self._latent_shape = topology.byte_maps(), shapes.get(LATENT)
         before = topology.ops[:len(topology.ops) - len(topology.head)]
         normed = {o.name for o in before if norm == "bn" and o.kind in NORMED and not getattr(o, "logits", False)}
-        self.layers: Any = nn.ModuleDict({o.name: BinaryLayer(o, topology.input_shapes(o, shapes)[0], K, limit, o.name in normed,
+        self.layers: Any = nn.ModuleDict({o.name: BinaryLayer(o, topology.input_shapes(o)[0], K, limit, o.name in normed,
                                                               not byte_maps.isdisjoint(o.inputs)) for o in weighted})
-        self.pools: Any = nn.ModuleDict({o.name: Pool(topology.input_shapes(o, shapes)[0], K, limit)
+        self.pools: Any = nn.ModuleDict({o.name: Pool(topology.input_shapes(o)[0], K, limit)
                                          for o in topology.ops if o.kind == "gap"})
         last: Any = self.layers[topology.ops[-1].name]
         self.alpha = 1 / math.sqrt(c * last.fan_in * len(topology.classes)) / last.spread

@@ -12,7 +12,7 @@
     diagram            text of diagram.svg
 """
 
-from itertools import count
+from ..machine.step import READ_BITS
 
 
 def summary(facts):
@@ -72,7 +72,7 @@ def memories(facts):
     program = ("program", len(config.program_words()), 16 * len(config.program_words()), f"{len(config.program)} steps of the sequencer",
                blocks.get("program"))
     if config.lists:
-        rows.append(("lists of reads", len(config.order), len(config.order) * config.read_bits, "what each tile reads, in its order",
+        rows.append(("lists of reads", len(config.order), len(config.order) * READ_BITS, "what each tile reads, in its order",
                      blocks.get("lists of reads")))
     if config.weights != "stream":
         return [*rows, ("weight memory", config.weight_words, weight_bits, "all weights, in the order of their use", blocks.get("weights")),
@@ -85,9 +85,22 @@ def memories(facts):
 
 
 def lifetimes(facts):
-    """Return (rows, places) for figures.maps: the rows between which each map stays in the banks."""
+    """Return (rows, places) for figures.maps: the rows between which each map stays in the banks.
+
+    A row is an event of a frame, a layer; the first loads the image.
+    """
     config, layout = facts["config"], facts["layout"]
-    rows, ends, reads = _timeline(config, facts["estimate"])
+    names = dict.fromkeys(step.layer for step in config.program)
+    labels = ["image in", *(layer["layer"] for layer, _ in zip(facts["estimate"]["layers"], names))]
+    ends = [list(names).index(step.layer) + 1 for step in config.program]  # the row of each step
+    reads = []  # (row, first word, words)
+    for row, step in zip(ends, config.program):
+        if config.lists:
+            reads += [(row, first, words) for first, words in config.listed_words(step)]
+        else:
+            size = ((step.words - 1) * step.word_stride + step.tiles if step.kind == "lgap" else
+                    (step.rows - 1) * step.row_stride + (step.columns - 1) * step.block_stride + (step.words - 1) * step.word_stride + 1)
+            reads.append((row, step.source, size))
     maps = []
     for name, place in layout["layers"].items():
         _, height, width = place["shape"]
@@ -97,28 +110,8 @@ def lifetimes(facts):
     for name, base, words, first in maps:
         # Until another map takes its words.
         over = min((row for _, other, count, row in maps if row > first and other < base + words and base < other + count),
-                   default=len(rows))
+                   default=len(labels))
         last = max((row for row, start, size in reads if first < row < over and start < base + words and base < start + size),
                    default=first)
         places.append((name, base, words, first, last))
-    return rows, places
-
-
-def _timeline(config, estimate):
-    """Return the events of a frame, one in a row, the first of which loads the image.
-
-    A tuple: names of the rows, the row of each step, and [(row, first word, words)] of all reads.
-    """
-    names = dict.fromkeys(step.layer for step in config.program)
-    labels = dict(zip(names, (layer["layer"] for layer in estimate["layers"])))
-    numbers = dict(zip(names, count(1)))
-    reads = []
-    for step in config.program:
-        row = numbers[step.layer]
-        if config.lists:
-            reads += [(row, first, words) for first, words in config.listed_words(step)]
-        else:
-            size = ((step.words - 1) * step.word_stride + step.tiles if step.kind == "lgap" else
-                    (step.rows - 1) * step.row_stride + (step.columns - 1) * step.block_stride + (step.words - 1) * step.word_stride + 1)
-            reads.append((row, step.source, size))
-    return ["image in", *labels.values()], [numbers[step.layer] for step in config.program], reads
+    return labels, places

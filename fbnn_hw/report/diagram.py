@@ -2,7 +2,7 @@
 
 from ..base.errors import plural
 from ..machine import timing
-from .svg import Canvas, number
+from .svg import Canvas, number, shortened
 
 WIDTH = 960
 INK, SOFT, EDGE, PAPER = "#1b1f24", "#59636e", "#8c959f", "#ffffff"
@@ -55,6 +55,9 @@ class _Diagram(Canvas):
         for i, line in enumerate(lines):
             self.label(x + width / 2, y + 38 + 16 * i, line, 11.5, SOFT, "middle")
 
+    def note(self, x, y, text, anchor="middle"):
+        self.label(x, y, text, 11.5, SOFT, anchor)
+
     def picture(self, height):
         self.paper.set("height", number(height - 1))
         self.root.set("width", number(WIDTH))
@@ -86,16 +89,16 @@ def _engine(canvas, c, frame, used):
         code, f"{bits} bits", f"{c.size} x {c.size} pixels", _count(c.input_words, "word") + " a pixel",
         _count(timing.encoder_cycles(len(c.pieces), c.encoder_rate), "cycle") + " a pixel"])
     canvas.arrow([(sum(one), 236), (two[0], 236)])
-    canvas.label((sum(one) + two[0]) / 2, 228, f"{l} bits", 11.5, SOFT, "middle")
+    canvas.note((sum(one) + two[0]) / 2, 228, f"{l} bits")
     canvas.box(one[0], 366, one[1], 94, "Sequencer", [
         _count(len(c.program), "step"), _count(len(c.program_words()), "program word"), "one read a cycle"])
     canvas.arrow([(sum(one), 413), (two[0], 413)])
-    canvas.label((sum(one) + two[0]) / 2, 405, "addresses", 11.5, SOFT, "middle")
+    canvas.note((sum(one) + two[0]) / 2, 405, "addresses")
 
     _banks(canvas, c, used, two[0], top, two[1], bottom - top)
     canvas.arrow([(sum(two), 236), (three[0], 236)])
-    canvas.label((sum(two) + three[0]) / 2, 228, f"{c.row_bits:,}", 11.5, SOFT, "middle")
-    canvas.label((sum(two) + three[0]) / 2, 251, "bits", 11.5, SOFT, "middle")
+    canvas.note((sum(two) + three[0]) / 2, 228, f"{c.row_bits:,}")
+    canvas.note((sum(two) + three[0]) / 2, 251, "bits")
 
     canvas.box(three[0], top, three[1], 92, "Window alignment", [
         f"2 x {c.columns} pixels, moved", "as a list says" if c.lists else "by one of 9 taps", "outside the map: -1"])
@@ -110,7 +113,7 @@ def _engine(canvas, c, frame, used):
     canvas.arrow([(four[0], 420), (sum(three), 420)])
     canvas.box(three[0], 376, three[1], 84, "Sign and pooling", [f"{q * p:,} bits a block", "2 x 2 pooling: OR of 4"])
     canvas.arrow([(three[0], 420), (sum(two), 420)])
-    canvas.label((sum(two) + three[0]) / 2, 412, "write", 11.5, SOFT, "middle")
+    canvas.note((sum(two) + three[0]) / 2, 412, "write")
 
     if pooled:
         kinds = [name for name, flag in (("average", "gap"), ("learned", "depthwise")) if any(getattr(s, flag) for s in c.program)]
@@ -129,12 +132,12 @@ def _engine(canvas, c, frame, used):
         canvas.box(four[0], 500, four[1], 46, "Argmax", ["ties go to the lowest class"])
     canvas.arrow([(four[0], 523), (three[0] + 44, 523)])
     canvas.label(three[0] + 38, 519, "class", 12, anchor="end", weight="bold")
-    canvas.label(three[0] + 38, 535, _count(max(1, (c.result_classes - 1).bit_length()), "bit"), 11.5, SOFT, "end")
+    canvas.note(three[0] + 38, 535, _count(max(1, (c.result_classes - 1).bit_length()), "bit"), "end")
     if c.latent_words:
         x = two[0] + two[1] / 2
         canvas.arrow([(x, bottom), (x, 504)])
         canvas.label(x, 520, "latent", 12, anchor="middle", weight="bold")
-        canvas.label(x, 536, f"{_count(c.latent_words, 'word')} of {l} bits, on request", 11.5, SOFT, "middle")
+        canvas.note(x, 536, f"{_count(c.latent_words, 'word')} of {l} bits, on request")
 
 
 def _banks(canvas, c, used, x, y, width, height):
@@ -188,7 +191,7 @@ def _weights(canvas, c, two, three, four, top, pooled):
             canvas.arrow([(x, top), (x, y + height)])
             canvas.label(x + 10, top - 16, f"resident: {c.resident_rows * c.row_bits:,} bits", 11.5, SOFT)
         canvas.arrow([(sum(two), y + 33), (four[0], y + 33)])
-        canvas.label((sum(two) + four[0]) / 2, y + 25, f"{c.row_bits} bits", 11.5, SOFT, "middle")
+        canvas.note((sum(two) + four[0]) / 2, y + 25, f"{c.row_bits} bits")
         canvas.box(four[0], y, four[1], height, "Weight ring", sizes, WEIGHTS)
     canvas.arrow([(middle, y + height), (middle, top)])
     canvas.label(middle + 10, top - 16, f"{c.word_bits:,} bits", 11.5, SOFT)
@@ -215,8 +218,7 @@ def _chart(canvas, frame, y):
         base = y + ROW * i
         if i % 2 == 0:
             canvas.bar(16, base, WIDTH - 32, ROW, BOX)
-        shown = name if len(name) <= SHOWN else name[:SHOWN - 3] + "..."
-        canvas.label(24, base + 14, shown, 11.5)
+        canvas.label(24, base + 14, shortened(name, SHOWN), 11.5)
         parts = [(CYCLES[-1][1], total)] if layer is None else [(colour, getattr(layer, key)) for key, colour, _ in CYCLES]
         left = CHART_LEFT + now * scale
         for colour, cycles in parts:

@@ -6,7 +6,7 @@ plain numbers and names, and returns the text of an <svg> element.
 
 import math
 
-from .svg import Canvas, number
+from .svg import Canvas, number, shortened
 
 WIDTH = 720
 LETTER = 0.6
@@ -28,17 +28,15 @@ class _Figure(Canvas):
         self.boxes.append(_text_box(x, y, text, anchor, size))
         self.text(x, y, text, size, anchor, class_=style)
 
-    def label_where_free(self, places, text, style=None, size=12):
+    def label_where_free(self, places, text, style=None):
         """Write `text` at the first of `places` (x, y, anchor) that is free; return whether there was one."""
         for x, y, anchor in places:
-            box = _text_box(x, y, text, anchor, size)
-            if box[0] >= 2 and box[2] <= WIDTH - 2 and not any(_meet(box, other) for other in self.boxes):
-                self.label(x, y, text, anchor, style, size)
+            left, top, right, bottom = _text_box(x, y, text, anchor, 12)
+            if left >= 2 and right <= WIDTH - 2 and not any(
+                    left < other[2] and other[0] < right and top < other[3] and other[1] < bottom for other in self.boxes):
+                self.label(x, y, text, anchor, style)
                 return True
         return False
-
-    def keep_free(self, left, top, right, bottom):
-        self.boxes.append((left, top, right, bottom))
 
     def legend(self, x, y, entries):
         """Write (style, text) entries as swatches with texts, in lines from (x, y) on; return the next free y."""
@@ -63,10 +61,6 @@ def _text_box(x, y, text, anchor, size):
     width = LETTER * size * len(text)
     left = x - {"start": 0, "middle": width / 2, "end": width}[anchor]
     return left, y - 0.85 * size, left + width, y + 0.3 * size
-
-
-def _meet(a, b):
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def roofline(points, roofs, peak):
@@ -100,7 +94,7 @@ def roofline(points, roofs, peak):
     ridge = min(max(peak / max(bits for _, bits in roofs), first), last)
     figure.line([at(ridge, peak), at(last, peak)], class_="roof")
     figure.label_where_free([(right - 4, at(last, peak)[1] - 8, "end")], f"array: {peak:,} MAC a cycle", "strong")
-    figure.keep_free(*at(ridge, peak), right, at(last, peak)[1] + 4)
+    figure.boxes.append((*at(ridge, peak), right, at(last, peak)[1] + 4))
     lines = []
     for i, (name, bits) in enumerate(roofs):
         start, end = max(first, floor / bits), min(peak / bits, last)
@@ -110,9 +104,9 @@ def roofline(points, roofs, peak):
         for share in range(101):
             x = start * (end / start) ** (share / 100)
             px, py = at(x, x * bits)
-            figure.keep_free(px - 2, py - 2, px + 2, py + 2)
+            figure.boxes.append((px - 2, py - 2, px + 2, py + 2))
     for x, y in (at(x, y) for _, _, x, y, _ in points):
-        figure.keep_free(x - 6, y - 6, x + 6, y + 6)
+        figure.boxes.append((x - 6, y - 6, x + 6, y + 6))
 
     groups = []
     for index, name, x, y, bound in points:
@@ -153,7 +147,7 @@ def maps(rows, places, used):
     for i, name in enumerate(rows):
         if i % 2 == 0:
             figure.area(4, top + ROW * i, WIDTH - 8, ROW, "stripe")
-        figure.label(12, top + ROW * i + 17, _short(name, 20))
+        figure.label(12, top + ROW * i + 17, shortened(name, 20))
     step = _round_step(used / 4)
     for address in range(0, used + 1, step):
         x = left + address * scale
@@ -163,9 +157,9 @@ def maps(rows, places, used):
     figure.label(right, top - 8, f"{used:,} words", "end", "soft")
     rects = []
     for name, base, words, first, last in places:
-        rects.append((left + base * scale, top + ROW * first + 2, left + (base + words) * scale, top + ROW * (last + 1) - 2))
-        figure.keep_free(*rects[-1])
-        x0, y0, x1, y1 = rects[-1]
+        x0, y0, x1, y1 = rect = left + base * scale, top + ROW * first + 2, left + (base + words) * scale, top + ROW * (last + 1) - 2
+        rects.append(rect)
+        figure.boxes.append(rect)
         figure.area(x0, y0, max(x1 - x0, 1.5), y1 - y0, "map", f"{name}: {words:,} words from {base:,} on")
     for (name, *_), box in zip(places, rects):
         x0, y0, x1, y1 = box
@@ -243,10 +237,6 @@ def floorplan(columns, rows, components):
             figure.add("path", d=path, class_=f"part{i}", hint=group)
     entries = [(f"part{i}", f"{name}: {count:,}") for i, (name, count) in enumerate(cells.items()) if count]
     return figure.picture(figure.legend(8, top + side * rows + 14, entries))
-
-
-def _short(text, length):
-    return text if len(text) <= length else text[:length - 3] + "..."
 
 
 def _round_step(value):

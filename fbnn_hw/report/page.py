@@ -63,12 +63,20 @@ def _environment():
 
 def render(facts):
     """The text of the page.  facts: see report.design."""
-    estimate, config = facts["estimate"], facts["config"]
+    estimate, config, manifest = facts["estimate"], facts["config"], facts["manifest"]
+    points = [(x["number"], x["layer"], x["intensity"], x["macs_per_cycle"], x["bound"]) for x in layers(facts)
+              if x["intensity"] and x["macs_per_cycle"]]
+    origin = [("checkpoint", manifest["checkpoint"]["file"]), ("its SHA-256", manifest["checkpoint"]["sha256"]),
+              ("network's SHA-256", manifest["ir_sha256"]), ("configuration", manifest["config_id"]),
+              ("seed of the training", manifest["seed"]), ("classes", f"{len(manifest['classes'])}: {', '.join(manifest['classes'])}"),
+              ("part", estimate["part"]), ("its datasheet", facts["datasheet"]), *manifest["tools"].items()]
     return _environment().get_template("page.html").render(
-        facts, title=f"{facts['manifest']['model']} on {estimate['part']}", peak=peak(config), learned=config.learning is not None,
+        facts, title=f"{manifest['model']} on {estimate['part']}", peak=peak(config), learned=config.learning is not None,
         rate=lambda hertz: hertz / estimate["cycles"],
-        layers=_layers(facts), roofline=_roofline(facts), memory=_memory(facts), builds=[_build(build) for build in facts["builds"]],
-        diagram=base64.b64encode(facts["diagram"].encode()).decode(), origin=_origin(facts))
+        layers=_layers(facts), memory=_memory(facts), builds=[_build(build) for build in facts["builds"]],
+        roofline={"figure": Markup(figures.roofline(points, roofs(facts), peak(config))), "flash": len(roofs(facts)) > 1},
+        diagram=base64.b64encode(facts["diagram"].encode()).decode(),
+        origin=Table(("", ""), [(name, "-" if value is None else str(value)) for name, value in origin], wrap=(1,)))
 
 
 def selftest(report):
@@ -96,19 +104,6 @@ def _layers(facts):
     return {"table": table, "bounds": [(bound, BOUNDS[bound]) for bound in dict.fromkeys(x["bound"] for x in rows) if bound in BOUNDS]}
 
 
-def _roofline(facts):
-    points = [(x["number"], x["layer"], x["intensity"], x["macs_per_cycle"], x["bound"]) for x in layers(facts)
-              if x["intensity"] and x["macs_per_cycle"]]
-    return {"figure": Markup(figures.roofline(points, roofs(facts), peak(facts["config"]))), "flash": len(roofs(facts)) > 1}
-
-
-def _reading(config, step):
-    """The source of a step's reads, in a word."""
-    if config.lists:
-        return "list"
-    return "pooling" if step.kind == "lgap" else "3x3" if step.taps == 9 else "1x1"
-
-
 def _memory(facts):
     config, estimate, blocks = facts["config"], facts["estimate"], facts["blocks"]
     used, resident = estimate["feature_words_used"], config.resident_rows
@@ -117,7 +112,8 @@ def _memory(facts):
     tables = [(name, split[name], f"learned-{name}") for name in LEARNED if name in split]
     free = config.feature_words - used - resident - sum(words for _, words, _ in tables)
     shapes = {name: " x ".join(map(str, place["shape"])) for name, place in facts["layout"]["layers"].items()}
-    steps = [(index, step.layer, _reading(config, step), step.source, step.target,
+    steps = [(index, step.layer, "list" if config.lists else "pooling" if step.kind == "lgap" else "3x3" if step.taps == 9 else "1x1",
+              step.source, step.target,
               step.tiles, f"{step.rows} x {step.columns}", step.words * step.repeat, step.tiles * step.tile_words)
              for index, step in enumerate(config.program, start=1)]
     return {
@@ -159,12 +155,3 @@ def _build(build):
             (x["part"], round(x["arrival_ns"], 2), round(1000 / record["clock_mhz"] - x["arrival_ns"], 2), x["into"], x["cell"])
             for x in record.get("arrivals", ())], wrap=(4,)),
         "floorplan": placement and Markup(figures.floorplan(placement["columns"], placement["rows"], placement["components"]))}
-
-
-def _origin(facts):
-    manifest = facts["manifest"]
-    rows = [("checkpoint", manifest["checkpoint"]["file"]), ("its SHA-256", manifest["checkpoint"]["sha256"]),
-            ("network's SHA-256", manifest["ir_sha256"]), ("configuration", manifest["config_id"]),
-            ("seed of the training", manifest["seed"]), ("classes", f"{len(manifest['classes'])}: {', '.join(manifest['classes'])}"),
-            ("part", facts["estimate"]["part"]), ("its datasheet", facts["datasheet"]), *manifest["tools"].items()]
-    return Table(("", ""), [(name, "-" if value is None else str(value)) for name, value in rows], wrap=(1,))

@@ -46,6 +46,11 @@ def number(value):
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
+def shortened(text, length):
+    """A text of at most so many characters."""
+    return text if len(text) <= length else text[:length - 3] + "..."
+
+
 def _attributes(values):
     return {key.removesuffix("_").replace("_", "-"): value if isinstance(value, str) else number(value)
             for key, value in values.items() if value is not None}

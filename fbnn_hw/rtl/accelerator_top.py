@@ -43,33 +43,6 @@ class Accelerator(wiring.Component):
 
     Twin: `fbnn_hw.reference.inference`.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    pixels : In(stream of 8 bits)
-        RGB bytes in raster order, taken between two results; with config.loads_beside also while the program runs.
-    weights : In(stream of beat_bits bits)
-        With config.weights == "stream": the boot image once, then the frame image over and over.
-    logits : Out(stream of value, last)
-        One signed integer a class, in order, `last` with the final one.
-    result : Out(stream)
-        The class, after its logits.
-    latent : Out(stream of word, last)
-        The words of the latent, before the result: channel i in word i / lanes, bit i % lanes.
-    want_latent : In(1)
-        1 when the last logit leaves: the latent is sent.
-    busy : Out(1)
-        0 while it waits for an image or takes one.
-    step : Out(range(len(program) + 1))
-        Steps begun in this pass, for observers.
-    standby : In(1)
-        With config.sleeps: 1 puts the banks into standby; only while it waits for an image.
-    command, refused, known, used, frozen, host, found
-        With config.learning: members of the `Learner` (`LEARNER_PORTS`).
-
     Timing
     ------
     `fbnn_hw.machine.cycles`, exactly, while nobody stalls.
@@ -78,17 +51,21 @@ class Accelerator(wiring.Component):
     def __init__(self, config):
         self.config = config
         members = {
+            # RGB bytes in raster order, or packed levels; taken between two results, with config.loads_beside also during the program.
             "pixels": In(stream.Signature(8)),
+            # A signed integer a class, in order, `last` with the final one.
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(config.score_bits), "last": 1}))),
-            "result": Out(stream.Signature(range(max(2, config.result_classes)))),
+            # The class, after its logits; where config.learning.unknown, above it whether the answer is "unknown".
+            "result": Out(stream.Signature(config.result_bits)),
+            # The words of the latent, before the result: channel i in word i / lanes, bit i % lanes.
             "latent": Out(stream.Signature(data.StructLayout({"word": config.lanes, "last": 1}))),
-            "want_latent": In(1),
-            "busy": Out(1),
-            "step": Out(range(len(config.program) + 1))}
+            "want_latent": In(1),  # 1 when the last logit leaves: the latent is sent
+            "busy": Out(1),  # 0 while it waits for an image or takes one
+            "step": Out(range(len(config.program) + 1))}  # steps begun in this pass, for observers
         if config.weights == "stream":
-            members["weights"] = In(stream.Signature(config.beat_bits))
+            members["weights"] = In(stream.Signature(config.beat_bits))  # the boot image once, then the frame image over and over
         if config.sleeps:
-            members["standby"] = In(1)
+            members["standby"] = In(1)  # 1 puts the banks into standby; only while it waits for an image
         if config.learning:
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
             self.learner = Learner(config.learning, config.score_bits - 1, act_latency=ACT_LATENCY - 1,
@@ -337,9 +314,10 @@ class Accelerator(wiring.Component):
         """Connect the learner's logits and class to the outputs, and its state to the ports."""
         c, learner, bits = self.config, s.learner, self.config.score_bits - 1
         stride = c.accumulator_bits * c.outputs  # from one pixel's accumulator of output 0 to the next one's
+        answer = Cat(learner.best, learner.unknown) if c.learning.unknown else learner.best
         m.d.comb += [
             learner.scores.eq(Cat(s.array.accumulators[q * stride:q * stride + bits] for q in range(c.pixels))), learner.read.eq(s.row),
-            self.result.payload.eq(learner.best), self.logits.valid.eq(learner.logits.valid),
+            self.result.payload.eq(answer), self.logits.valid.eq(learner.logits.valid),
             learner.logits.ready.eq(self.logits.ready), self.logits.payload.eq(learner.logits.payload),
             *(getattr(self, port).eq(getattr(learner, name)) for port, name in LEARNER_PORTS.items() if port not in ("command", "host"))]
 

@@ -25,19 +25,6 @@ class ReadAhead(wiring.Component):
     size : int
         Bytes that find room, at least; rounded up to whole blocks.
 
-    Members
-    -------
-    byte_in : In(8), strobe_in, error_in : In(1)
-        `byte`, `strobe` and `error` of a receiver.
-    take : In(1)
-        The link takes a byte.  Read three clocks after `strobe` or later.
-    hold : In(1)
-        `strobe` waits.
-    byte : Out(8), strobe, error, bit, bit_strobe : Out(1)
-        As `UartReceiver` has them.  `byte` stays for two clocks after `strobe`.
-    waiting : Out(1)
-        A byte waits.
-
     Timing
     ------
     12 clocks a byte.
@@ -49,8 +36,13 @@ class ReadAhead(wiring.Component):
 
     def __init__(self, size):
         self.depth = -(-size // BLOCK) * BLOCK
-        super().__init__({"byte_in": In(8), "strobe_in": In(1), "error_in": In(1), "take": In(1), "hold": In(1), "byte": Out(8),
-                          "strobe": Out(1), "error": Out(1), "bit": Out(1), "bit_strobe": Out(1), "waiting": Out(1)})
+        super().__init__({
+            "byte_in": In(8), "strobe_in": In(1), "error_in": In(1),  # `byte`, `strobe` and `error` of a receiver
+            "take": In(1),  # the link takes a byte; read three clocks after `strobe` or later
+            "hold": In(1),  # `strobe` waits
+            # As `UartReceiver` has them; `byte` stays for two clocks after `strobe`.
+            "byte": Out(8), "strobe": Out(1), "error": Out(1), "bit": Out(1), "bit_strobe": Out(1),
+            "waiting": Out(1)})  # a byte waits
 
     def elaborate(self, platform):
         m = Module()

@@ -19,14 +19,6 @@ class Argmax(wiring.Component):
     classes : int
         Scores a sequence, at most.
 
-    Members
-    -------
-    valid, first : In(1)
-        `score` counts in this clock; `first` with it begins a sequence and makes its index 0, the next ones are 1, 2 ...
-    score : In(signed(width))
-    best : Out(range(classes)), at least one bit
-    best_score : Out(signed(width))
-
     Timing
     ------
     `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
@@ -34,11 +26,6 @@ class Argmax(wiring.Component):
     Resources
     ---------
     iCE40, 13 bits, 100 classes: 41 LUT4, 27 FF.
-
-    Raises
-    ------
-    UsageError
-        If a parameter is out of range.
     """
 
     def __init__(self, width, classes):
@@ -46,8 +33,11 @@ class Argmax(wiring.Component):
             raise UsageError(f"argmax: {classes} classes of {width} bits, expected at least 1 class of 1 bit")
         self.width, self.classes = width, classes
         super().__init__({
-            "valid": In(1), "first": In(1), "score": In(signed(width)),
-            "best": Out(range(max(2, classes))), "best_score": Out(signed(width))})
+            "valid": In(1),  # `score` counts in this clock
+            "first": In(1),  # with `valid`: begins a sequence and makes its index 0, the next ones are 1, 2 ...
+            "score": In(signed(width)),
+            "best": Out(range(max(2, classes))),
+            "best_score": Out(signed(width))})
 
     def elaborate(self, platform):
         m = Module()

@@ -41,21 +41,6 @@ class MacArray(wiring.Component):
     style : str
         Of the popcounts.
 
-    Members
-    -------
-    pixels : In(Q * L)
-        Q words.
-    weights : In(P * L)
-        P words: output p, lane l at p * L + l.
-    valid, first : In(1)
-        The words count; they begin a block.
-    start : In(P * accumulator_bits)
-        P signed values, with `starts`.
-    shifted : In(1)
-        The accumulators are shifted before the words count, with `shift`.
-    accumulators : Out(Q * P * accumulator_bits)
-        Signed values, (q, p) at place q * P + p.
-
     Timing
     ------
     Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
@@ -80,9 +65,13 @@ class MacArray(wiring.Component):
         self.shape, self.starts, self.style = (pixels, lanes, outputs, accumulator_bits), starts, style
         self.shift, self.start_reads = shift, start_reads
         super().__init__({
-            "pixels": In(pixels * lanes), "weights": In(outputs * lanes), "valid": In(1), "first": In(1),
-            **({"start": In(outputs * accumulator_bits)} if starts else {}), **({"shifted": In(1)} if shift else {}),
-            "accumulators": Out(pixels * outputs * accumulator_bits)})
+            "pixels": In(pixels * lanes),  # Q words
+            "weights": In(outputs * lanes),  # P words: output p, lane l at p * L + l
+            "valid": In(1),  # the words count
+            "first": In(1),  # they begin a block
+            **({"start": In(outputs * accumulator_bits)} if starts else {}),  # P signed values
+            **({"shifted": In(1)} if shift else {}),  # the accumulators are shifted before the words count
+            "accumulators": Out(pixels * outputs * accumulator_bits)})  # signed values, (q, p) at place q * P + p
 
     def elaborate(self, platform):
         m = Module()

@@ -28,11 +28,6 @@ class RegisterSlice(wiring.Component):
     shape : shape
         Of a word.
 
-    Members
-    -------
-    i : In(stream of shape), o : Out(stream of shape)
-        The same words in the same order.
-
     Timing
     ------
     A word a clock, latency 1 clock.  i.ready, o.valid and o.payload are registers.
@@ -43,7 +38,9 @@ class RegisterSlice(wiring.Component):
     """
 
     def __init__(self, shape):
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+        super().__init__({
+            "i": In(stream.Signature(shape)),
+            "o": Out(stream.Signature(shape))})  # the same words in the same order
 
     def elaborate(self, platform):
         m = Module()
@@ -75,17 +72,6 @@ class ImagePackets(wiring.Component):
     images : int
         Most images whose answers have not been taken.
 
-    Members
-    -------
-    packet : In(stream of byte, last)
-        A packet ends with `last`.
-    pixels : Out(stream of 8 bits)
-        The images.
-    wrong : Out(1)
-        The oldest image without an answer came in a packet of another length.
-    answered : In(1)
-        Strobes when the answer to that image is taken.
-
     Timing
     ------
     A byte a clock; no register between `packet` and `pixels`.
@@ -97,8 +83,11 @@ class ImagePackets(wiring.Component):
 
     def __init__(self, length, images=1):
         self.length, self.images = length, images
-        super().__init__({"packet": In(stream.Signature(data.StructLayout({"byte": 8, "last": 1}))),
-                          "pixels": Out(stream.Signature(8)), "wrong": Out(1), "answered": In(1)})
+        super().__init__({
+            "packet": In(stream.Signature(data.StructLayout({"byte": 8, "last": 1}))),  # a packet ends with `last`
+            "pixels": Out(stream.Signature(8)),  # the images
+            "wrong": Out(1),  # the oldest image without an answer came in a packet of another length
+            "answered": In(1)})  # strobes when the answer to that image is taken
 
     def elaborate(self, platform):
         m = Module()
@@ -140,59 +129,27 @@ class ImagePackets(wiring.Component):
 class AxiStreamWrapper(wiring.Component):
     """The module `accelerator` of accelerator.v with AXI4-Stream ports (Arm IHI 0051), each behind a `RegisterSlice`.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    aclk, aresetn : In(1)
-        The clock; a synchronous reset, active low.
-    s_axis_image_tdata/tvalid/tready/tlast
-        Bytes of an image, as `pixels` of the accelerator takes them; tlast with the last one.  See
-        `ImagePackets`.
-    s_axis_weights_tdata/tvalid/tready
-        With config.weights == "stream": the beats that `weights` of the accelerator takes.
-    m_axis_logits_tdata/tvalid/tready/tlast
-        A signed integer of `logit_bits` a class, a packet an image.
-    m_axis_result_tdata/tvalid/tready/tlast/tuser
-        The class of each image, in `CLASS_BITS`; a packet of one word.  tuser: the packet of the image
-        had another length.
-    m_axis_latent_tdata/tvalid/tready/tlast
-        Words of the latent, `lanes` bits each, where want_latent was 1; a packet an image.
-    want_latent : In(1), busy : Out(1)
-        As those of the accelerator.
-    s_axis_command_tdata/tvalid/tready
-        With config.learning: 32 bits, command in 7:0, label in 23:8, count in 31:24.  A label that is
-        too large is refused, an unknown command ignored.
-    s_axis_host_tdata/tvalid/tready
-        With config.learning: an access, space in 2:0, write in 7, address in 31:8, data above.  Address
-        bits that `Learner.host` lacks are ignored.
-    m_axis_host_tdata/tvalid/tready
-        With config.learning: a word for each access once it is done; that of a read has the data.
-    refused, known, used, frozen : Out
-        With config.learning: as those of the accelerator.
-
     Timing
     ------
     As `Accelerator`, and a clock for each word at a port.
-
-    Resources
-    ---------
-    Its slices and `ImagePackets`.
     """
 
     def __init__(self, config):
         self.config = config
-        ports = {"aclk": In(1), "aresetn": In(1), "want_latent": In(1), "busy": Out(1)}
-        ports |= self._stream("s_axis_image", 8, last=True) | self._stream("m_axis_logits", logit_bits(config), last=True)
+        ports = {"aclk": In(1), "aresetn": In(1), "want_latent": In(1), "busy": Out(1)}  # the reset is synchronous and active low
+        ports |= self._stream("s_axis_image", 8, last=True)  # bytes of an image, tlast with the last one (`ImagePackets`)
+        ports |= self._stream("m_axis_logits", logit_bits(config), last=True)  # a signed integer a class, a packet an image
+        # The class of each image, a packet of one word.  tuser: the packet of the image had another length.
         ports |= self._stream("m_axis_result", CLASS_BITS, last=True) | {"m_axis_result_tuser": Out(1)}
-        ports |= self._stream("m_axis_latent", config.lanes, last=True)
+        ports |= self._stream("m_axis_latent", config.lanes, last=True)  # words of the latent where want_latent was 1, a packet an image
         if config.weights == "stream":
             ports |= self._stream("s_axis_weights", config.beat_bits)
         if plan := config.learning:
             word = plan.host_bits
-            ports |= self._stream("s_axis_command", 8 * sum(COMMAND_BYTES)) | self._stream("m_axis_host", word)
+            # Command in 7:0, label in 23:8, count in 31:24.  A label that is too large is refused, an unknown command ignored.
+            ports |= self._stream("s_axis_command", 8 * sum(COMMAND_BYTES))
+            ports |= self._stream("m_axis_host", word)  # a word for each access once it is done; that of a read has the data
+            # Space in 2:0, write in 7, address in 31:8, data above.  Address bits that `Learner.host` lacks are ignored.
             ports |= self._stream("s_axis_host", 8 * sum(HOST_BYTES) + word)
             ports |= {"refused": Out(1), "known": Out(range(plan.max_classes + 1)), "used": Out(range(plan.slots + 1)), "frozen": Out(1)}
         super().__init__(ports)
@@ -229,7 +186,7 @@ class AxiStreamWrapper(wiring.Component):
             words = self._outgoing(ports, name, layout)
             value = words.payload.word.as_signed() if name == "logits" else words.payload.word
             self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
-        result = self._outgoing(ports, "result", range(max(2, c.result_classes)))
+        result = self._outgoing(ports, "result", c.result_bits)
         m.d.comb += packets.answered.eq(result.valid & result.ready)
         self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)
 

@@ -28,14 +28,6 @@ class BitPlanes(wiring.Component):
     pixels : int
         Pixels that a word has bits of.
 
-    Members
-    -------
-    pixels : In(stream.Signature(8))
-        R, G, B of a pixel, pixels in raster order.
-    words : Out(stream.Signature(lanes))
-        The words of a pixel, that of the lowest bits first: lanes of R, of G, of B of the first pixel,
-        then of the next ones up to the pixel itself, the others 0.
-
     Timing
     ------
     A clock for each word of a pixel, at least four: the words leave while the next three bytes are
@@ -48,7 +40,11 @@ class BitPlanes(wiring.Component):
 
     def __init__(self, lanes, table=(), pixels=1):
         self.lanes, self.table, self.count = lanes, tuple(table), pixels
-        super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))})
+        super().__init__({
+            "pixels": In(stream.Signature(8)),  # R, G, B of a pixel, pixels in raster order
+            # The words of a pixel, that of the lowest bits first: lanes of R, of G, of B of the first pixel, then of the next ones up to
+            # the pixel itself, the others 0.
+            "words": Out(stream.Signature(lanes))})
 
     def elaborate(self, platform):
         m = Module()

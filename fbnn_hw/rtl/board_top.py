@@ -31,30 +31,21 @@ class FlashImage(wiring.Component):
     beat : int
         Bytes that come at once, 1 or 2.
 
-    Members
-    -------
-    bytes : In(stream of 8 beat bits)
-        The image, lowest byte first: the configuration's mark, the model's mark, weights.
-    weights : Out(stream of 8 beat bits)
-        The bytes behind the marks.
-    good, wrong : Out(1)
-        The first mark was, or was not, `mark`.  After a wrong beat at most one more is taken.
-    model : Out(8), next : In(1)
-        The model's mark, lowest byte first; `next` rotates it by a byte.
-
     Timing
     ------
     A beat a clock.
-
-    Resources
-    ---------
-    `python docs/benchmarks/area.py` measures it.
     """
 
     def __init__(self, mark, beat=1):
         self.mark, self.beat = mark, beat
-        super().__init__({"bytes": In(stream.Signature(8 * beat)), "weights": Out(stream.Signature(8 * beat)), "good": Out(1),
-                          "wrong": Out(1), "model": Out(8), "next": In(1)})
+        super().__init__({
+            # The image, lowest byte first: the configuration's mark, the model's mark, weights.
+            "bytes": In(stream.Signature(8 * beat)),
+            "weights": Out(stream.Signature(8 * beat)),  # the bytes behind the marks
+            # The first mark was, or was not, `mark`.  After a wrong beat at most one more is taken.
+            "good": Out(1), "wrong": Out(1),
+            "model": Out(8),  # the model's mark, lowest byte first
+            "next": In(1)})  # rotates it by a byte
 
     def elaborate(self, platform):
         m = Module()
@@ -117,25 +108,6 @@ class BoardTop(wiring.Component):
     ahead : bool
         As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
 
-    Members
-    -------
-    rx : In(1), tx : Out(1)
-        The serial line.
-    ready, active, fault : Out(1)
-        LEDs.
-    flash_pulse, flash_select_n, flash_output, flash_enable : Out, flash_input : In
-        With weights == "stream": pins of `FlashReader`, which is `double` where config.way is.
-    sdram_command, sdram_bank, sdram_address, sdram_mask, sdram_output, sdram_enable : Out, sdram_input : In
-        With config.sdram: pins of `SdramReader`.
-    sdram_dry : Out(1)
-        With config.sdram: its `dry`, for simulations.
-    idle : Out(1)
-        With config.sleeps: nothing is at work.
-    sleep : In(1)
-        With config.sleeps: 1 puts the banks into standby and sends the flash into deep power-down.
-    asleep : Out(1)
-        With config.sleeps: the flash is in deep power-down.
-
     Timing
     ------
     `HostLink` and `Accelerator` determine it.
@@ -158,7 +130,9 @@ class BoardTop(wiring.Component):
             pixel_bits=config.pixel_bits)
         self.reader = self.store = None
         self.flash_ratio = flash_ratio
-        members = {"rx": In(1, init=1), "tx": Out(1, init=1), "ready": Out(1), "active": Out(1), "fault": Out(1)}
+        members = {
+            "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
+            "ready": Out(1), "active": Out(1), "fault": Out(1)}  # LEDs
         double = config.way == "double"
         if streams:
             boot, frame = weight_bytes(config)
@@ -169,12 +143,15 @@ class BoardTop(wiring.Component):
             else:
                 self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps, double)
             members |= {"flash_pulse": Out(1 + double), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
-                        "flash_input": In(4 << double)}
+                        "flash_input": In(4 << double)}  # pins of `FlashReader`
         if self.store:
             pins = {name: self.store.signature.members[member] for name, member in SDRAM_PINS.items()}
             members |= {f"sdram_{name}": pin for name, pin in pins.items()}
         if config.sleeps:
-            members |= {"sleep": In(1), "idle": Out(1), "asleep": Out(1)}
+            members |= {
+                "sleep": In(1),  # 1 puts the banks into standby and sends the flash into deep power-down
+                "idle": Out(1),  # nothing is at work
+                "asleep": Out(1)}  # the flash is in deep power-down
         super().__init__(members)
 
     def elaborate(self, platform):

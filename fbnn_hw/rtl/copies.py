@@ -19,10 +19,6 @@ class Copy(wiring.Component):
     ----------
     width : int
 
-    Members
-    -------
-    source : In(width), copy : Out(width)
-
     Timing
     ------
     One clock.
@@ -33,7 +29,7 @@ class Copy(wiring.Component):
     """
 
     def __init__(self, width):
-        super().__init__({"source": In(width), "copy": Out(width)})
+        super().__init__({"source": In(width), "copy": Out(width)})  # what `source` was
 
     def elaborate(self, platform):
         m = Module()

@@ -17,28 +17,6 @@ class Drain(wiring.Component):
     tile slot s of a word.  Those after s are cleared, so that lanes without a channel end up 0; those
     before s keep their bits.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    signs : In(Q * P)
-        Sign bits of the accumulators.
-    strobe, row_end, tile_end : In(1)
-        A block is finished; it ends a row of blocks, a tile.  At least one cycle separates a tile's end
-        from the next strobe.
-    begin : In(1)
-        A new step starts; no block is under way, and none is finished in the next cycle.
-    step : In(step_layout(config))
-    pool_write : In(2), average, learned : In(L)
-        1 writes `average`, 2 writes `learned`, in this cycle.
-    write : Out(Q)
-        One bit a bank.
-    address : Out, data : Out(Q * L), mask : Out(L / P)
-        One address for all banks; one bit of `mask` for P lanes.  `data` is 0 in a cycle without a write, or, with
-        config.loads_beside, anything.
-
     Timing
     ------
     A write comes one cycle after its strobe.
@@ -53,9 +31,16 @@ class Drain(wiring.Component):
         self.partial_tiles = any(s.valid != c.outputs for s in stored)
         self.partial_words = any((s.tile_slot + s.tiles) % self.slots for s in stored)
         super().__init__({
-            "signs": In(c.pixels * c.outputs), "strobe": In(1), "row_end": In(1), "tile_end": In(1), "begin": In(1),
-            "step": In(step_layout(c)), "pool_write": In(2), "average": In(c.lanes), "learned": In(c.lanes),
-            "write": Out(c.pixels), "address": Out(w.address), "data": Out(c.row_bits), "mask": Out(self.slots)})
+            "signs": In(c.pixels * c.outputs),  # sign bits of the accumulators
+            # A block is finished; it ends a row of blocks, a tile.  At least one cycle separates a tile's end from the next strobe.
+            "strobe": In(1), "row_end": In(1), "tile_end": In(1),
+            "begin": In(1),  # a new step starts; no block is under way, and none is finished in the next cycle
+            "step": In(step_layout(c)),
+            "pool_write": In(2), "average": In(c.lanes), "learned": In(c.lanes),  # 1 writes `average`, 2 writes `learned`, in this cycle
+            "write": Out(c.pixels),  # one bit a bank
+            "address": Out(w.address),  # one for all banks
+            "data": Out(c.row_bits),  # 0 in a cycle without a write, or, with config.loads_beside, anything
+            "mask": Out(self.slots)})  # one bit for P lanes
 
     def elaborate(self, platform):
         m = Module()

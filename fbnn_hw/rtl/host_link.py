@@ -68,37 +68,10 @@ class HostLink(Requests, Replies, wiring.Component):
     ahead : bool
         The link hears the next requests, an image's and two short ones, while one is carried out and answered.
 
-    Members
-    -------
-    rx : In(1), tx : Out(1)
-        The serial line.
-    pixels : Out(stream), logits, result, latent : In(stream), want_latent : Out(1)
-        As `Accelerator` has them.
-    busy : In(1)
-        The accelerator works on an image.  Used where the design learns.
-    abort : Out(1)
-        Strobes to reset the accelerator.
-    ready : In(1)
-        The weights are loaded.
-    wrong_flash : In(1)
-        The flash holds no weights of this configuration.
-    model : In(8), model_next : Out(1)
-        A byte of the network's name; `model_next` strobes to rotate to the next.
-    active : Out(1)
-        A request is being received, carried out or answered.
-    fault : Out(1)
-        The last request ended with a fault.
-    command, host : Out(stream), refused, class_count, frozen, host_reply : In
-        As `Learner` has them.
-
     Timing
     ------
     A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
     result.
-
-    Resources
-    ---------
-    `python docs/benchmarks/area.py` measures it; docs/rtl.md has the figures.
 
     Raises
     ------
@@ -122,22 +95,22 @@ class HostLink(Requests, Replies, wiring.Component):
         self.mark, self.model_mark, self.clocks, self.plan = mark, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
         self.learns = plan is not None
+        self.unknown = self.learns and plan.unknown
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
-            "rx": In(1, init=1),
-            "tx": Out(1, init=1),
+            "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
+            # As `Accelerator` has them; `busy` is used where the design learns.
             "pixels": Out(stream.Signature(8)),
             "logits": In(stream.Signature(data.StructLayout({"value": signed(score_bits), "last": 1}))),
-            "result": In(stream.Signature(range(max(2, plan.max_classes if plan else classes)))),
+            "result": In(stream.Signature((max(2, plan.max_classes if plan else classes) - 1).bit_length() + self.unknown)),
             "latent": In(stream.Signature(data.StructLayout({"word": lanes, "last": 1}))),
-            "want_latent": Out(1),
-            "busy": In(1),
-            "abort": Out(1),
-            "ready": In(1),
-            "wrong_flash": In(1),
-            "model": In(8),
-            "model_next": Out(1),
-            "active": Out(1),
-            "fault": Out(1)})
+            "want_latent": Out(1), "busy": In(1),
+            "abort": Out(1),  # strobes to reset the accelerator
+            "ready": In(1),  # the weights are loaded
+            "wrong_flash": In(1),  # the flash holds no weights of this configuration
+            "model": In(8),  # a byte of the network's name
+            "model_next": Out(1),  # strobes to rotate to the next
+            "active": Out(1),  # a request is being received, carried out or answered
+            "fault": Out(1)})  # the last request ended with a fault
 
     @property
     def latent_bytes(self):
@@ -240,7 +213,7 @@ class HostLink(Requests, Replies, wiring.Component):
 
     def _byte_flags(self, m, s):
         """Set the flags that say what the received byte means."""
-        requests = *protocol.REQUESTS, *(protocol.LEARNING_REQUESTS * self.learns)
+        requests = *protocol.REQUESTS, *(protocol.UNKNOWN_REQUESTS * self.unknown), *(protocol.LEARNING_REQUESTS * self.learns)
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
         m.d.sync += [
             s.accept.eq(s.strobe & ~s.bad), s.trouble.eq(s.broken | Mux(s.strobe, s.bad, s.quiet)),

@@ -83,6 +83,9 @@ class Replies:
         score = Signal(signed(16))
         best = Signal(16)
         m.d.comb += [score.eq(self.logits.payload.value), best.eq(self.result.payload)]
+        if self.unknown:
+            label, unknown = self.result.payload[:-1], self.result.payload[-1]
+            m.d.comb += best.eq(Cat(label, Const(0, 15 - len(label)), unknown & s.opcode[2]))
         nothing = self.learns and not self.classes and self.class_count == 0  # no class is known, so no logit comes
         self._pass_on(m, s, "LOGITS", self.logits, s.with_logits, score.as_unsigned(), after_logits, nothing)
         if self.latent_words:

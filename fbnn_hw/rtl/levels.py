@@ -22,16 +22,6 @@ class LevelUnpacker(wiring.Component):
     sizes : tuple of int
         Bits of the level of each plane, 1 to 7.
 
-    Members
-    -------
-    pixels : In(stream.Signature(8))
-        The bytes of images.
-    levels : Out(stream.Signature(bits of the largest level))
-        The level of each plane of a pixel, pixels in raster order.
-    end : In(1)
-        1 in the clock in which the last level of an image is taken: the bits that fill the image's last byte are dropped.  May stay 0
-        where the images have whole bytes.
-
     Timing
     ------
     A level a clock while bytes are there and levels are taken, the first one a clock after its byte.
@@ -45,7 +35,12 @@ class LevelUnpacker(wiring.Component):
 
     def __init__(self, sizes):
         self.sizes = tuple(sizes)
-        super().__init__({"pixels": In(stream.Signature(BYTE_BITS)), "levels": Out(stream.Signature(max(self.sizes))), "end": In(1)})
+        super().__init__({
+            "pixels": In(stream.Signature(BYTE_BITS)),  # the bytes of images
+            "levels": Out(stream.Signature(max(self.sizes))),  # the level of each plane of a pixel, pixels in raster order
+            # 1 in the clock in which the last level of an image is taken: the bits that fill the image's last byte are dropped.  May stay 0
+            # where the images have whole bytes.
+            "end": In(1)})
 
     def elaborate(self, platform):
         m = Module()

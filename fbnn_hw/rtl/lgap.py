@@ -39,28 +39,6 @@ class Lgap(wiring.Component):
     split : bool
         Registers before and within the choice of a lane: of one of each eight, then of one of those.
 
-    Members
-    -------
-    valid : In(1)
-        A presentation; everything below goes with it.
-    act : In(pixels * lanes)
-        Pixel q, lane l in bit q * lanes + l.
-    weight : In(weight_bits)
-        Blocks of pixels * lanes bits, packed like `act`.
-    sub : In(range(blocks))
-        Block of `weight` that counts; absent if there is one.
-    lane : In(range(lanes))
-        Lane that counts.
-    first, last : In(1)
-        First and last presentation of a lane.  One presentation may be both.
-    mask : In(pixels)
-        Pixels that count; all unless connected.
-    gap, depthwise : Out(lanes)
-        Bit lanes - 1 is the last lane done, bit lanes - 2 the one before.  So after the lanes
-        0 .. lanes - 1 bit i is lane i.
-    done : Out(1)
-        Strobes with a new bit.
-
     Timing
     ------
     One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
@@ -89,10 +67,16 @@ class Lgap(wiring.Component):
         self.blocks = weight_bits // (pixels * lanes)
         self.split, self.latency = split, 3 + 2 * split
         super().__init__({
-            "valid": In(1), "act": In(pixels * lanes), "weight": In(weight_bits), "lane": In(range(lanes)),
-            **({"sub": In(range(self.blocks))} if self.blocks > 1 else {}),
-            "first": In(1), "last": In(1), "mask": In(pixels, init=(1 << pixels) - 1),
-            "gap": Out(lanes), "depthwise": Out(lanes), "done": Out(1)})
+            "valid": In(1),  # a presentation; everything below goes with it
+            "act": In(pixels * lanes),  # pixel q, lane l in bit q * lanes + l
+            "weight": In(weight_bits),  # blocks of pixels * lanes bits, packed like `act`
+            "lane": In(range(lanes)),  # that counts
+            **({"sub": In(range(self.blocks))} if self.blocks > 1 else {}),  # block of `weight` that counts
+            "first": In(1), "last": In(1),  # first and last presentation of a lane; one presentation may be both
+            "mask": In(pixels, init=(1 << pixels) - 1),  # pixels that count
+            # Bit lanes - 1 is the last lane done, bit lanes - 2 the one before.  So after the lanes 0 .. lanes - 1 bit i is lane i.
+            "gap": Out(lanes), "depthwise": Out(lanes),
+            "done": Out(1)})  # strobes with a new bit
 
     def elaborate(self, platform):
         m = Module()

@@ -13,22 +13,6 @@ from .thermometer import ThermometerEncoder
 class Loader(wiring.Component):
     """RGB bytes or packed levels in raster order -> encoded words at their places in the banks, from address 0 on.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    pixels : In(stream of 8 bits)
-    enable : In(1)
-        The port is free for a write in the next cycle.
-    write : Out(pixels)
-        One bit a bank: the bank is written.
-    address : Out, word : Out(lanes)
-        Place and value; `word` is 0 while no bank is written.
-    done : Out(1)
-        Strobes a cycle before the last word of an image.
-
     Timing
     ------
     `ThermometerEncoder` determines the cycles of a pixel.
@@ -36,8 +20,13 @@ class Loader(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        super().__init__({"pixels": In(stream.Signature(8)), "enable": In(1), "write": Out(config.pixels),
-                          "address": Out(Widths(config).address), "word": Out(config.lanes), "done": Out(1)})
+        super().__init__({
+            "pixels": In(stream.Signature(8)),
+            "enable": In(1),  # the port is free for a write in the next cycle
+            "write": Out(config.pixels),  # one bit a bank: the bank is written
+            "address": Out(Widths(config).address),
+            "word": Out(config.lanes),  # 0 while no bank is written
+            "done": Out(1)})  # strobes a cycle before the last word of an image
 
     def elaborate(self, platform):
         m = Module()

@@ -29,31 +29,6 @@ class WeightMover(wiring.Component):
 
     Twin: `fbnn_hw.machine.cycles`.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    weights : In(stream of beat_bits bits)
-        Beats, lowest first.
-    booted : Out(1)
-        The resident rows are loaded.
-    blocked : In(1)
-        The port is taken in the next cycle.
-    request_next, request : Out(1), address : Out, row : In(row_bits)
-        A read of a resident row, see Timing.
-    write : Out(1), write_data : Out(row_bits)
-        The port writes `write_data` to the row `address`: before `booted`, or to a late row, for which `request` came a cycle before.
-    steps : In(range(len(program) + 1))
-        With late rows: steps that have begun in this pass.
-    address_read : In, word : Out(word_bits)
-        Read port of the ring, latency 1 + memory_registers.
-    level : Out(range(weight_words + 1))
-        Words at hand.
-    pop : In(1), pop_words : In
-        `pop_words` words are returned; `pop_words` holds for `timing.read` cycles.
-
     Timing
     ------
     | cycle            | read of a resident row                     |
@@ -67,12 +42,18 @@ class WeightMover(wiring.Component):
     def __init__(self, config):
         self.config = config
         w = Widths(config)
-        late = {"steps": In(range(len(config.program) + 1))} if config.late_rows else {}
         super().__init__({
-            **late, "weights": In(stream.Signature(config.beat_bits)), "booted": Out(1), "blocked": In(1), "request_next": Out(1),
-            "request": Out(1), "write": Out(1), "address": Out(w.row), "write_data": Out(config.row_bits), "row": In(config.row_bits),
-            "address_read": In(w.weight), "word": Out(config.word_bits),
-            "level": Out(range(config.weight_words + 1)), "pop": In(1), "pop_words": In(w.tile_words)})
+            **({"steps": In(range(len(config.program) + 1))} if config.late_rows else {}),  # that have begun in this pass
+            "weights": In(stream.Signature(config.beat_bits)),  # beats, lowest first
+            "booted": Out(1),  # the resident rows are loaded
+            "blocked": In(1),  # the port is taken in the next cycle
+            "request_next": Out(1), "request": Out(1),  # a read of a resident row, see Timing
+            # The port writes `write_data` to `address`: before `booted`, or to a late row, for which `request` came a cycle before.
+            "write": Out(1), "address": Out(w.row), "write_data": Out(config.row_bits),
+            "row": In(config.row_bits),
+            "address_read": In(w.weight), "word": Out(config.word_bits),  # read port of the ring, latency 1 + memory_registers
+            "level": Out(range(config.weight_words + 1)),  # words at hand
+            "pop": In(1), "pop_words": In(w.tile_words)})  # so many words are returned; `pop_words` holds for `timing.read` cycles
 
     def elaborate(self, platform):
         m = Module()
@@ -116,7 +97,7 @@ class WeightMover(wiring.Component):
         s.landing = Signal(bits_for([rows - 1]))
         s.arrives = Signal()
         s.from_stream = Signal()
-        later = partial(self._behind, m) if c.memory_registers else lambda value, **options: value  # by `timing.landing` cycles
+        later = partial(self._behind, m) if c.memory_registers else lambda value, **options: value  # by `cycles.Mover.landing` cycles
         place, data = later(s.head, reset_less=True), later(Mux(s.arrives, self.row, s.packed), reset_less=True)
         for r, (write, _) in enumerate(s.ring):
             enable = later((s.arrives | s.from_stream) & (s.landing == r))

@@ -38,13 +38,6 @@ class XnorPopcount(wiring.Component):
         "lut4": the adders above.  "sum": plain sums of eight, whose structure the synthesis tool
         chooses: a quarter of the Verilog, registers after the levels of sums.
 
-    Members
-    -------
-    act, weight : In(width)
-        Product i is made of the bits i.
-    count : Out(range(width + 1))
-        Unsigned.
-
     Timing
     ------
     Free running, one word a clock, latency `registers` clocks; the registers need no reset.
@@ -54,11 +47,6 @@ class XnorPopcount(wiring.Component):
     iCE40 and ECP5, width 16, one register: 35 LUT4 (2.2 a bit), 9 FF; width 64, two registers: 161 and
     165 LUT4 (2.6 a bit), 51 FF.  A register behind the leaves takes a LUT for each product that comes
     later, 15 of 64.
-
-    Raises
-    ------
-    UsageError
-        If a parameter is out of range.
     """
 
     def __init__(self, width, registers=1, style="lut4", leaves=False):
@@ -72,7 +60,9 @@ class XnorPopcount(wiring.Component):
         self.registers = registers
         self.style = style
         self.leaves = leaves
-        super().__init__({"act": In(width), "weight": In(width), "count": Out(range(width + 1))})
+        super().__init__({
+            "act": In(width), "weight": In(width),  # product i is made of the bits i
+            "count": Out(range(width + 1))})
 
     @staticmethod
     def compute(act, weight, width):

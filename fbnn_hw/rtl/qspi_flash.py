@@ -67,31 +67,10 @@ class FlashReader(wiring.Component):
         The flash has twice the clock of sync: in a cycle it may get two pulses and give two data, a byte.  Commands still take a cycle a
         bit.  Four lines alone; `first` and `again` are even.
 
-    Members
-    -------
-    data : Out(stream of 8 bits)
-        With `double` 16 bits: two bytes, the first one lowest.
-    pulse : Out(1)
-        The flash's clock is high in the second half of this cycle (`~clk & pulse`).  With `double` 2 bits: it is high for the second
-        quarter of the cycle, and for the last one.
-    select_n : Out(1), lines_out, lines_enable : Out(4), lines_in : In(4)
-        Pins; data leaves at the beginning of the cycle.  With `double`: `lines_in` has 8 bits, the data of the first pulse lowest, and
-        select_n is 0 for a cycle before the first pulse and two after the last one.
-    first_done : Out(1)
-        The first bytes have all been read.
-    sleep : In(1), asleep : Out(1)
-        With `sleeps`: while `sleep` is 1 the flash is sent into deep power-down (B9) at the end of a byte; `asleep` says that it is there,
-        a wait later, and the clock may stop.  Where bytes are still to be read, it is woken afterwards (AB), and after another wait the
-        read goes on where it was.
-
     Timing
     ------
     A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
     takes bytes.
-
-    Resources
-    ---------
-    `python docs/benchmarks/area.py` measures it.
 
     Raises
     ------
@@ -118,8 +97,17 @@ class FlashReader(wiring.Component):
         self.wait_bits = max(5, int(chip.wait_s * clock_hz).bit_length())
         self.deselect = max(2, -int(-chip.deselect_s * clock_hz // 1)) + 3 * double
         super().__init__({
-            "data": Out(stream.Signature(8 * self.bytes)), "pulse": Out(1 + double), "select_n": Out(1, init=1), "lines_out": Out(4),
-            "lines_enable": Out(4), "lines_in": In(4 << double), "first_done": Out(1)}
+            "data": Out(stream.Signature(8 * self.bytes)),  # with `double` two bytes, the first one lowest
+            # The flash's clock is high in the second half of this cycle (`~clk & pulse`).  With `double`: bit 0 is its second quarter,
+            # bit 1 its last one.
+            "pulse": Out(1 + double),
+            # Pins; data leaves at the beginning of the cycle.  With `double`: `lines_in` has the data of the first pulse lowest, and
+            # `select_n` is 0 for a cycle before the first pulse and two after the last one.
+            "select_n": Out(1, init=1), "lines_out": Out(4), "lines_enable": Out(4), "lines_in": In(4 << double),
+            "first_done": Out(1)}  # the first bytes have all been read
+            # While `sleep` is 1 the flash is sent into deep power-down (B9) at the end of a byte; `asleep` says that it is there, a wait
+            # later, and the clock may stop.  Where bytes are still to be read, it is woken afterwards (AB), and after another wait the read
+            # goes on where it was.
             | ({"sleep": In(1), "asleep": Out(1)} if sleeps else {}))
 
     def elaborate(self, platform):

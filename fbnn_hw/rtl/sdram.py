@@ -183,22 +183,6 @@ class SdramReader(wiring.Component):
         latency.  Each register at a pin adds one.  Without any it is 0, and data must be stable at the
         end of the cycle.
 
-    Members
-    -------
-    fill : In(stream of 8 bits)
-        The bytes, once after each reset.
-    beats : Out(stream of chip.lines bits)
-        The same bytes, lowest first.
-    first_done : Out(1)
-        It is filled, and the first bytes have been asked for.
-    dry : Out(1)
-        The buffer was empty where a beat was due; never 1.  For simulations.
-    command : Out(3), bank, address, lines_out : Out, lines_enable : Out(1), lines_in : In
-        Pins, from registers: RAS#, CAS#, WE# (highest first), data and whether it is driven, which it
-        is as long as a row is open for writing.  CKE is 1 and CS# 0.
-    mask : Out(1)
-        DQM of all lines: 1 until the chip has its mode.
-
     Timing
     ------
     A beat is on offer in the cycle after the one before it was taken, but for a pause of a cycle after
@@ -221,10 +205,6 @@ class SdramReader(wiring.Component):
 
     Filling takes as long as `fill` does, a byte in two or four cycles from a flash, after 0.2 ms.
 
-    Resources
-    ---------
-    `python docs/benchmarks/area.py` measures it.
-
     Raises
     ------
     UsageError
@@ -245,8 +225,14 @@ class SdramReader(wiring.Component):
         if t.period < 1 or t.lost > 1 / (BURST + 1):
             raise UsageError(f"SDRAM: a clock of {clock_hz / 1e6:g} MHz leaves refreshes no time; expected a faster one")
         super().__init__({
-            "fill": In(stream.Signature(8)), "beats": Out(stream.Signature(chip.lines)), "first_done": Out(1), "dry": Out(1),
-            "command": Out(3, init=NOP), "bank": Out(range(chip.banks)), "address": Out(chip.address_bits), "mask": Out(1, init=1),
+            "fill": In(stream.Signature(8)),  # the bytes, once after each reset
+            "beats": Out(stream.Signature(chip.lines)),  # the same bytes, lowest first
+            "first_done": Out(1),  # it is filled, and the first bytes have been asked for
+            "dry": Out(1),  # the buffer was empty where a beat was due; never 1; for simulations
+            # Pins, from registers: RAS#, CAS#, WE# (highest first), data and whether it is driven, which it is as long as a row is open for
+            # writing.  CKE is 1 and CS# 0.
+            "command": Out(3, init=NOP), "bank": Out(range(chip.banks)), "address": Out(chip.address_bits),
+            "mask": Out(1, init=1),  # DQM of all lines: 1 until the chip has its mode
             "lines_out": Out(chip.lines), "lines_enable": Out(1), "lines_in": In(chip.lines)})
 
     def elaborate(self, platform):

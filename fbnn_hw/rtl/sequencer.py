@@ -12,7 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..machine import timing
-from ..machine.step import READ_FIELDS, step_fields
+from ..machine.step import READ_BITS, READ_FIELDS, step_fields
 from .signals import unnamed
 from .states import OneHot
 
@@ -106,35 +106,6 @@ class Sequencer(wiring.Component):
 
     Twin: the order of the loops in `fbnn_hw.compile.loops`.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    start : In(1)
-        Begins the program.
-    begin : Out(1)
-        Strobes before the first read of a step.
-    done : Out(1)
-        Strobes at the end of the program.
-    hold : In(1)
-        The banks' port is taken in this cycle.
-    level : In
-        Weight words at hand; ignored with weights == "memory".
-    pop : Out(1), pop_words : Out
-        The weights of a tile, `pop_words` words, are used up.
-    valid : Out(1), read : Out(read_layout(config))
-        A read is issued.
-    step : Out(step_layout(config))
-        Fields of the step at work.
-    pool_write : Out(2)
-        1 strobes the average word out, 2 the learned word in the following cycle.
-    reserve : Out(1)
-        1 two cycles before each cycle of `pool_write`.
-    score_valid : Out(1), score_ready : In(1), score_index : Out, score_first : Out(1)
-        The logits of a tile are taken one by one.
-
     Timing
     ------
     `fbnn_hw.machine.cycles`, exactly.
@@ -145,9 +116,17 @@ class Sequencer(wiring.Component):
         self.scores = any(step.logits for step in config.program)  # else a learner computes the logits
         w = Widths(config)
         super().__init__({
-            "start": In(1), "begin": Out(1), "done": Out(1), "hold": In(1),
-            "level": In(range(config.weight_words + 1)), "pop": Out(1), "pop_words": Out(w.tile_words), "valid": Out(1),
-            "read": Out(read_layout(config)), "step": Out(step_layout(config)), "pool_write": Out(2), "reserve": Out(1),
+            "start": In(1),  # begins the program
+            "begin": Out(1),  # strobes before the first read of a step
+            "done": Out(1),  # strobes at the end of the program
+            "hold": In(1),  # the banks' port is taken in this cycle
+            "level": In(range(config.weight_words + 1)),  # weight words at hand; ignored with weights == "memory"
+            "pop": Out(1), "pop_words": Out(w.tile_words),  # the weights of a tile, so many words, are used up
+            "valid": Out(1), "read": Out(read_layout(config)),  # a read is issued
+            "step": Out(step_layout(config)),  # fields of the step at work
+            "pool_write": Out(2),  # 1 strobes the average word out, 2 the learned word in the following cycle
+            "reserve": Out(1),  # 1 two cycles before each cycle of `pool_write`
+            # The logits of a tile are taken one by one.
             "score_valid": Out(1), "score_ready": In(1), "score_index": Out(range(config.outputs)), "score_first": Out(1)})
 
     def elaborate(self, platform):
@@ -203,7 +182,7 @@ class Sequencer(wiring.Component):
     def _lists(self, m, s):
         """The table of reads, and the place in it.  The table offers the read that may be issued in this cycle."""
         config = self.config
-        m.submodules.order = order = Memory(shape=config.read_bits, depth=len(config.order), init=config.order,
+        m.submodules.order = order = Memory(shape=READ_BITS, depth=len(config.order), init=config.order,
                                             attrs={"ram_style": "block"})
         lookup = order.read_port()
         s.entry = data.View(data.StructLayout(READ_FIELDS), lookup.data)
@@ -266,7 +245,8 @@ class Sequencer(wiring.Component):
         if self.config.shift:
             m.d.comb += read.shift.eq(entry.shift)
         if self.config.spreads:
-            slot = entry.tile_slot + step.step if self.config.moved_tile_slots else entry.tile_slot  # modulo those of a word
+            moved = any(each.source_tile_slot for each in self.config.program)
+            slot = entry.tile_slot + step.step if moved else entry.tile_slot  # modulo those of a word
             m.d.comb += [read.slot.eq(slot), read.second.eq(s.word[0]), read.pair.eq(s.word[1:])]
         for counter, moved, last, near, far in (
                 (s.row, entry.row, step.source_rows, read.upper, read.lower),

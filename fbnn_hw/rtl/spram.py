@@ -36,19 +36,6 @@ class SinglePortMemory(wiring.Component):
     sleeps : bool
         The member `standby` exists; with "ice40-spram" alone.
 
-    Members
-    -------
-    address : In(range(depth))
-        An address outside the range gives an unspecified word.
-    write_data : In(width)
-    write_mask : In(width // granularity)
-        Bit i writes the bits i * granularity and up.
-    write_enable : In(1)
-        1 writes, 0 reads.
-    read_data : Out(width)
-    standby : In(1)
-        With `sleeps`: 1 keeps the contents with less leakage; nobody may read or write then.
-
     Timing
     ------
     The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write `read_data`
@@ -57,11 +44,6 @@ class SinglePortMemory(wiring.Component):
     Resources
     ---------
     "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words, about width + 5 for twice as many.
-
-    Raises
-    ------
-    UsageError
-        If a parameter is out of range.
     """
 
     def __init__(self, depth, width, granularity, technology, sleeps=False, registers=0):
@@ -78,8 +60,13 @@ class SinglePortMemory(wiring.Component):
         self.depth, self.width, self.granularity, self.technology, self.sleeps = depth, width, granularity, technology, sleeps
         self.registers = registers
         super().__init__({
-            "address": In(range(depth)), "write_data": In(width), "write_mask": In(width // granularity),
-            "write_enable": In(1), "read_data": Out(width)} | ({"standby": In(1)} if sleeps else {}))
+            "address": In(range(depth)),  # one outside the range gives an unspecified word
+            "write_data": In(width),
+            "write_mask": In(width // granularity),  # bit i writes the bits i * granularity and up
+            "write_enable": In(1),  # 1 writes, 0 reads
+            "read_data": Out(width)}
+            # 1 keeps the contents with less leakage; nobody may read or write then.
+            | ({"standby": In(1)} if sleeps else {}))
 
     def elaborate(self, platform):
         return {"ice40-spram": self._spram, "generic": self._generic, "wrapper": self._wrapper}[self.technology]()
@@ -151,15 +138,6 @@ class TwoPortMemory(wiring.Component):
     registers : int
         That the word passes behind the memory, up to 2.
 
-    Members
-    -------
-    address : In(range(depth))
-        Of the word that is read.
-    write_address : In(range(depth)), write_data : In(width), write_mask : In(width // granularity), write_enable : In(1)
-        Bit i of the mask writes the bits i * granularity and up.
-    read_data : Out(width)
-        Unspecified for a word that is written in the clock in which it is read.
-
     Timing
     ------
     The word read in one clock stands at `read_data` in the next, and `registers` clocks later with registers.
@@ -172,8 +150,12 @@ class TwoPortMemory(wiring.Component):
     def __init__(self, depth, width, granularity, registers=0):
         self.depth, self.width, self.granularity, self.registers = depth, width, granularity, registers
         super().__init__({
-            "address": In(range(depth)), "write_address": In(range(depth)), "write_data": In(width),
-            "write_mask": In(width // granularity), "write_enable": In(1), "read_data": Out(width)})
+            "address": In(range(depth)),  # of the word that is read
+            "write_address": In(range(depth)),
+            "write_data": In(width),
+            "write_mask": In(width // granularity),  # bit i writes the bits i * granularity and up
+            "write_enable": In(1),
+            "read_data": Out(width)})  # unspecified for a word that is written in the clock in which it is read
 
     def elaborate(self, platform):
         m = Module()

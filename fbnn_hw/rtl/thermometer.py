@@ -43,16 +43,6 @@ class ThermometerEncoder(wiring.Component):
     threshold : int
         With "binarize" the least Y of a 1, see `fbnn_hw.ir.ops.Binarize`; of RGB bytes.
 
-    Members
-    -------
-    pixels : In(stream.Signature(8))
-        R, G, B of a pixel, pixels in raster order; or packed levels.
-    end : In(1)
-        Of packed levels: as `LevelUnpacker` has it.
-    words : Out(stream.Signature(lanes))
-        ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond
-        the last channel are 0.
-
     Timing
     ------
     While bytes are there and words are taken, a pixel takes `cycles_per_pixel` clocks:
@@ -74,11 +64,6 @@ class ThermometerEncoder(wiring.Component):
     clocks a pixel; 80 FF.  By multipliers: 91 LUT4, 84 FF and 3 SB_MAC16 for 4 clocks a pixel
     (`python docs/benchmarks/area.py thermometer-0`).  Of packed levels: 67 LUT4 and 20 FF
     for 4 clocks a pixel (`python docs/benchmarks/area.py thermometer-levels`).
-
-    Raises
-    ------
-    UsageError
-        If a parameter is out of range.
     """
 
     def __init__(self, encoder, levels, lanes, bits_per_cycle, threshold=0):
@@ -100,8 +85,11 @@ class ThermometerEncoder(wiring.Component):
         if self.takes_levels:
             self.ranges = tuple(1 << size for size in self.level_bits)
         self.threshold = threshold
-        super().__init__({"pixels": In(stream.Signature(8)), "words": Out(stream.Signature(lanes))} | (
-            {"end": In(1)} if self.takes_levels else {}))
+        super().__init__({
+            "pixels": In(stream.Signature(8)),  # R, G, B of a pixel, pixels in raster order; or packed levels
+            # ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond the last channel are 0.
+            "words": Out(stream.Signature(lanes))} | (
+            {"end": In(1)} if self.takes_levels else {}))  # as `LevelUnpacker` has it
 
     @property
     def pieces(self):

@@ -54,29 +54,18 @@ class UartReceiver(wiring.Component):
     clocks : int or float
         Clocks of a bit, whole or in eighths; 1 for a line in step with the clock, as simulations have it.
 
-    Members
-    -------
-    line : In(1)
-        Straight from the pin.
-    strobe : Out(1), byte : Out(8)
-        A byte has come.
-    error : Out(1)
-        A byte without stop bit has come; the receiver then waits until the line is idle.
-    bit_strobe, bit : Out(1)
-        Each bit of a byte as it is sampled.
-
     Timing
     ------
     A bit is sampled in its middle, at most a clock beside it.
-
-    Resources
-    ---------
-    Part of `HostLink`.
     """
 
     def __init__(self, clocks):
         self.clocks = clocks
-        super().__init__({"line": In(1, init=1), "byte": Out(8), "strobe": Out(1), "error": Out(1), "bit": Out(1), "bit_strobe": Out(1)})
+        super().__init__({
+            "line": In(1, init=1),  # straight from the pin
+            "byte": Out(8), "strobe": Out(1),  # a byte has come
+            "error": Out(1),  # a byte without stop bit has come; the receiver then waits until the line is idle
+            "bit": Out(1), "bit_strobe": Out(1)})  # each bit of a byte as it is sampled
 
     def elaborate(self, platform):
         m = Module()
@@ -131,26 +120,17 @@ class UartTransmitter(wiring.Component):
     clocks : int or float
         Clocks of a bit, whole or in eighths.
 
-    Members
-    -------
-    bytes : In(stream of 8 bits)
-        Taken when the byte before has left.
-    line : Out(1)
-    bit_strobe, bit : Out(1)
-        Each bit of a byte as it begins.
-
     Timing
     ------
     10 bits a byte, without a gap where bytes wait.
-
-    Resources
-    ---------
-    Part of `HostLink`.
     """
 
     def __init__(self, clocks):
         self.clocks = clocks
-        super().__init__({"bytes": In(stream.Signature(8)), "line": Out(1, init=1), "bit": Out(1), "bit_strobe": Out(1)})
+        super().__init__({
+            "bytes": In(stream.Signature(8)),  # taken when the byte before has left
+            "line": Out(1, init=1),
+            "bit": Out(1), "bit_strobe": Out(1)})  # each bit of a byte as it begins
 
     def elaborate(self, platform):
         m = Module()

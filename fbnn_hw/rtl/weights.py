@@ -23,10 +23,6 @@ class WeightMemory(wiring.Component):
         0 or 4: two before the memory, which block RAMs have as a tree of copies, and two behind it, the first of which they have
         themselves.
 
-    Members
-    -------
-    address : In(range(depth)), data : Out(width)
-
     Timing
     ------
     Latency 1 + `registers`.
@@ -38,7 +34,7 @@ class WeightMemory(wiring.Component):
 
     def __init__(self, depth, width, registers=0):
         self.depth, self.width, self.registers = depth, width, registers
-        super().__init__({"address": In(bits_for([depth - 1])), "data": Out(width)})
+        super().__init__({"address": In(bits_for([depth - 1])), "data": Out(width)})  # the word at the address
 
     def elaborate(self, platform):
         m = Module()

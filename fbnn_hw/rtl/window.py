@@ -43,21 +43,6 @@ def _register(m, pixel, dy, dx):
 class WindowAddress(wiring.Component):
     """Addresses of the Q banks for one tap.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    address : In
-        Word of the unmoved block.
-    ky, kx : In(2)
-        The tap: 0, 1, 2.
-    row, advance : In
-        Words from a block to the one below, to the right.
-    banks : Out
-        Q addresses, bank (r, c) at place r * Q/2 + c.
-
     Timing
     ------
     Two additions with a register after each.  The second register is the caller's port, so `banks`
@@ -67,8 +52,11 @@ class WindowAddress(wiring.Component):
     def __init__(self, config):
         self.config = config
         w = Widths(config)
-        super().__init__({"address": In(w.address), "ky": In(2), "kx": In(2), "row": In(w.address), "advance": In(w.address),
-                          "banks": Out(w.address * config.pixels)})
+        super().__init__({
+            "address": In(w.address),  # word of the unmoved block
+            "ky": In(2), "kx": In(2),  # the tap: 0, 1, 2
+            "row": In(w.address), "advance": In(w.address),  # words from a block to the one below, to the right
+            "banks": Out(w.address * config.pixels)})  # Q addresses, bank (r, c) at place r * Q/2 + c
 
     def elaborate(self, platform):
         m = Module()
@@ -96,21 +84,6 @@ class WindowAddress(wiring.Component):
 class WindowAlign(wiring.Component):
     """Bank data -> pixels of the block in order; pixels outside the map read as -1 (bits 0).
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-
-    Members
-    -------
-    data : In(Q * L)
-        Words in the order of the banks.
-    ky, kx : In(2), top, bottom, left, right : In(1)
-        The tap, and the edges of the map that the block touches.
-    blank : In(1)
-        With config.start_reads: all pixels read as -1.
-    pixels : Out(Q * L)
-        Words in the order of the pixels.
-
     Timing
     ------
     Latency 1.  All inputs but `data` come `flags_early` cycles before it.
@@ -119,8 +92,12 @@ class WindowAlign(wiring.Component):
     def __init__(self, config):
         self.config = config
         bits = config.row_bits
-        super().__init__({"data": In(bits), "ky": In(2), "kx": In(2), "top": In(1), "bottom": In(1), "left": In(1), "right": In(1),
-                          **({"blank": In(1)} if config.start_reads else {}), "pixels": Out(bits)})
+        super().__init__({
+            "data": In(bits),  # words in the order of the banks
+            "ky": In(2), "kx": In(2),  # the tap
+            "top": In(1), "bottom": In(1), "left": In(1), "right": In(1),  # the edges of the map that the block touches
+            **({"blank": In(1)} if config.start_reads else {}),  # all pixels read as -1
+            "pixels": Out(bits)})  # words in the order of the pixels
 
     def elaborate(self, platform):
         m = Module()
@@ -160,22 +137,6 @@ class ListedAddress(wiring.Component):
     - in the next row of blocks if dy + y > 1, so bank row 0 is one row of blocks further if y = 1,
     - in the next column if dx + x > Q/2 - 1, so bank column c is one column further if c < x.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-        With lists of reads.
-
-    Members
-    -------
-    address : In
-        Word of pixel (0, 0) without the move by y and x.
-    y : In(1), x : In
-        Pixels by which the block is moved.
-    row : In
-        Words from a block to the one below.
-    banks : Out
-        Q addresses, bank (r, c) at place r * Q/2 + c.
-
     Timing
     ------
     As `WindowAddress`.
@@ -188,8 +149,11 @@ class ListedAddress(wiring.Component):
     def __init__(self, config):
         self.config = config
         w = Widths(config)
-        super().__init__({"address": In(w.address), "y": In(1), "x": In(w.column), "row": In(w.address),
-                          "banks": Out(w.address * config.pixels)})
+        super().__init__({
+            "address": In(w.address),  # word of pixel (0, 0) without the move by y and x
+            "y": In(1), "x": In(w.column),  # pixels by which the block is moved
+            "row": In(w.address),  # words from a block to the one below
+            "banks": Out(w.address * config.pixels)})  # Q addresses, bank (r, c) at place r * Q/2 + c
 
     def elaborate(self, platform):
         m = Module()
@@ -206,26 +170,6 @@ class ListedAddress(wiring.Component):
 class ListedAlign(wiring.Component):
     """Bank data -> pixels of a moved block in order; pixels outside the map read as -1 (bits 0).
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-        With lists of reads.
-
-    Members
-    -------
-    data : In(Q * L)
-        Words in the order of the banks.
-    y : In(1), x : In
-        As for `ListedAddress`.
-    upper, lower, left, right : In(EDGE)
-        Rows and columns of blocks that the moved block touches.
-    odd_height : In(1), valid_columns : In
-        The last row of blocks has one row of pixels; columns of pixels in the last column of blocks, less one.
-    blank : In(1)
-        With config.start_reads: all pixels read as -1.
-    pixels : Out(Q * L)
-        Words in the order of the pixels.
-
     Timing
     ------
     Latency 1.  All inputs but `data` come `flags_early` cycles before it.
@@ -238,9 +182,14 @@ class ListedAlign(wiring.Component):
     def __init__(self, config):
         self.config = config
         bits, column = config.row_bits, Widths(config).column
-        super().__init__({"data": In(bits), "y": In(1), "x": In(column), "upper": In(EDGE), "lower": In(EDGE), "left": In(EDGE),
-                          "right": In(EDGE), "odd_height": In(1), "valid_columns": In(column),
-                          **({"blank": In(1)} if config.start_reads else {}), "pixels": Out(bits)})
+        super().__init__({
+            "data": In(bits),  # words in the order of the banks
+            "y": In(1), "x": In(column),  # as for `ListedAddress`
+            "upper": In(EDGE), "lower": In(EDGE), "left": In(EDGE), "right": In(EDGE),  # rows and columns of blocks that the block touches
+            "odd_height": In(1),  # the last row of blocks has one row of pixels
+            "valid_columns": In(column),  # columns of pixels in the last column of blocks, less one
+            **({"blank": In(1)} if config.start_reads else {}),  # all pixels read as -1
+            "pixels": Out(bits)})  # words in the order of the pixels
 
     def elaborate(self, platform):
         m = Module()

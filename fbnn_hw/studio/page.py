@@ -24,7 +24,8 @@ PICTURES = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / 
 """fbnn_hw/docs/pictures in an installed package, docs/pictures at the top of a checkout."""
 IMPORT = re.compile(r'^import\s+(?:\{[^}]*\}\s+from\s+)?"\./([\w.]+)";\n', re.MULTILINE)
 PLAN = ("pixels", "lanes", "max_classes", "shipped", "slots", "copies", "counter_bits", "adds", "prototype", "learn_base", "slots_base",
-        "fan_in_words", "stored_bits", "per_row", "chunks", "planes", "strong", "block_rows", "class_rows", "slot_rows")
+        "fan_in_words", "stored_bits", "per_row", "chunks", "planes", "averages", "unknown", "forget", "block_rows", "class_rows",
+        "slot_rows")
 SHIPPED_EXAMPLES = 2
 """Pictures of each class that ships which the page brings along."""
 
@@ -64,7 +65,7 @@ def protocol_module() -> str:
     """The text of web/numbers.mjs: the protocol's numbers for the page."""
     numbers = {"LINK_VERSION": protocol.VERSION} | {name: getattr(protocol, name) for name in (
         "SYNC", "REPLY", "ERROR", "HEADER_BYTES", "CRC_BYTES", "CRC_POLYNOMIAL", "CRC_START", "LONGEST_PAYLOAD", "LONGEST_POKE",
-        "OPERAND_BYTES", "IDENTITY_BYTES", "STATUS_BYTES", "LOGITS", "LATENT")}
+        "OPERAND_BYTES", "IDENTITY_BYTES", "STATUS_BYTES", "LOGITS", "LATENT", "UNKNOWN")}
     values = numbers | {
         "WORD_SIZES": protocol.WORD_BYTES, "Opcode": {one.name: one for one in protocol.Opcode},
         "Space": {one.name: one for one in protocol.Space},
@@ -121,12 +122,15 @@ def of_learner(learner, plan) -> dict:
     return {
         "plan": {name: getattr(plan, name) for name in PLAN} | {
             "latent": head.latent, "hidden": head.hidden, "groups": head.groups, "hidden_copies": head.hidden_copies,
-            "fan_in": head.fan_in},
+            "fan_in": head.fan_in, "strong": None if plan.averages else plan.config.strong(0),
+            "presented_most": learner.config.most_presented},
         "check": learner.design, "hidden": _rows(learner.shipped_hidden)}
 
 
 def examples(design) -> list[dict]:
     """[{name, kind, data}]: pictures to ask about, of the classes that ship, and to teach, as data URLs."""
+    from PIL import Image
+
     from ..data.datasets import load
 
     ask = []
@@ -134,19 +138,12 @@ def examples(design) -> list[dict]:
     shared = [name for name in design.classes if name in images.classes]
     if shared and images.images.shape[-1] == design.config.size:
         examples = images.select(shared).thinned(SHIPPED_EXAMPLES)
-        ask = [{"name": examples.classes[label], "kind": "ask", "data": _png(image)}
-               for image, label in zip(examples.images, examples.labels)]
+        for image, label in zip(examples.images, examples.labels):
+            Image.fromarray(image.transpose(1, 2, 0)).save(file := io.BytesIO(), "png", optimize=True)
+            ask.append({"name": examples.classes[label], "kind": "ask", "data": _url("png", file.getvalue())})
     teach = [{"name": "mug", "kind": "teach", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug/*.jpg"))]
     asked = [{"name": "mug", "kind": "ask", "data": _url("jpeg", path.read_bytes())} for path in sorted(PICTURES.glob("mug-*.jpg"))]
     return [*teach, *asked, *ask]
-
-
-def _png(image):
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(image.transpose(1, 2, 0)).save(file, "png", optimize=True)
-    return _url("png", file.getvalue())
 
 
 def _url(kind, data):

@@ -6,6 +6,7 @@ so that no page of another site can drive the board.
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
@@ -48,19 +49,6 @@ class _Http(H11Protocol):
             self.transport.close()
 
 
-class _Program(uvicorn.Server):
-    """A server that says when it listens."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], object]):
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets=None):
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
-
-
 class Studio:
     """The server of one board.
 
@@ -90,11 +78,14 @@ class Studio:
 
     def run(self, ready: Callable[[], object] = lambda: None) -> None:
         """Serve until Ctrl-C.  ready: called once it listens.  InputError where the port is not free."""
-        self._program = _Program(self.config(), ready)
         try:
-            self._program.run()
-        except SystemExit:  # uvicorn's way to say that it cannot listen
+            listener = socket.create_server((ADDRESS, self.port), backlog=MOST_CONNECTIONS)
+        except OSError:
             raise InputError(f"--http {self.port}: another program listens there, expected a free port; name another one") from None
+        self._program = uvicorn.Server(self.config())
+        with listener:
+            ready()
+            self._program.run([listener])
 
     def _allowed(self, request: HTTPConnection) -> bool:
         hosts = [f"{name}:{self.port}" for name in NAMES]
@@ -107,35 +98,35 @@ class Studio:
             return PlainTextResponse("Open the address that fbnn-hw studio printed, with its token.\n", 403, HEADERS)
         return HTMLResponse(self.page, headers=HEADERS)
 
-    async def _relay(self, socket: WebSocket) -> None:
-        if not self._allowed(socket) or socket.headers.get("origin") is None:
-            await socket.close(REFUSED)
+    async def _relay(self, page: WebSocket) -> None:
+        if not self._allowed(page) or page.headers.get("origin") is None:
+            await page.close(REFUSED)
             return
-        await socket.accept()
+        await page.accept()
         if self._in_use:
-            await socket.close(TAKEN, "another page has the board; close that one")
+            await page.close(TAKEN, "another page has the board; close that one")
             return
         self._in_use = True
         try:
             with self.opened() as line:
-                await _both_ways(socket, line)
+                await _both_ways(page, line)
         except InputError as error:
             with suppress(RuntimeError, WebSocketDisconnect):  # the page may be gone, too
-                await socket.close(BROKEN, _shortened(str(error)))
+                await page.close(BROKEN, _shortened(str(error)))
         finally:
             self._in_use = False
 
 
-async def _both_ways(socket: WebSocket, line: Transport) -> None:
+async def _both_ways(page: WebSocket, line: Transport) -> None:
     """Relay until the page goes away; InputError where the board does."""
     async def towards_page():
         while True:
             if data := await asyncio.to_thread(line.read, READ_S):
-                await socket.send_bytes(data)
+                await page.send_bytes(data)
 
     async def towards_board():
         while True:
-            await asyncio.to_thread(line.write, await socket.receive_bytes(), WRITE_S)
+            await asyncio.to_thread(line.write, await page.receive_bytes(), WRITE_S)
 
     tasks = [asyncio.create_task(work()) for work in (towards_page, towards_board)]
     try:

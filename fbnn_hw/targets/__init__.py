@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.errors import FitError, UsageError, nearest, show
 from ..machine.config import AcceleratorConfig
+from ..machine.step import READ_BITS
 from .bridges import BRIDGES
 
 Shape = tuple[int, int, int]
@@ -217,9 +218,9 @@ class Target:
             return {}
         counts = {"program": self.block_count(len(config.program_words()), 16)}
         if config.order:
-            counts["lists of reads"] = self.block_count(len(config.order), config.read_bits)
-        if config.byte_memories:
-            counts["bytes"] = config.byte_memories
+            counts["lists of reads"] = self.block_count(len(config.order), READ_BITS)
+        if config.table or config.word_pixels > 1:
+            counts["bytes"] = bool(config.table) + (config.word_pixels > 1)
         if config.start_bits:
             counts["start values"] = self.block_count(2, config.start_bits)
         if self.banks is None:

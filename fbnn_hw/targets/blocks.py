@@ -19,10 +19,10 @@ SHARE, BRANCH = 4, 8
 """Blocks that take their address from one copy; such copies that take it from one copy before them."""
 CHOSEN = 64
 """Bits of a word that one copy of the row's number chooses."""
-REGISTERS = {
-    "weights": r"fbnn_weight_memory #\([^;]*\.REGISTERS\(32'd(\d)\)",
-    "bank": r"fbnn(?:_two_port)?_bank #\([^;]*\.REGISTERS\(32'd(\d)\)"}
-"""Where the Verilog of a design says the registers of its memories; up to version 0.2.13 they are half as many."""
+REGISTERED = {
+    "weights": re.compile(r"fbnn_weight_memory #\([^;]*\.REGISTERS\(32'd4\)"),
+    "bank": re.compile(r"fbnn(?:_two_port)?_bank #\([^;]*\.REGISTERS\(32'd2\)")}
+"""What the Verilog of a design says where its memories have the registers of those here: a weight memory four, a bank two."""
 _COPY = """(* keep_hierarchy *)
 module \\fbnn.copy_{name} (input wire clk, input wire [{last}:0] source, output reg [{last}:0] copy);
     always @(posedge clk) copy <= source;
@@ -37,23 +37,20 @@ def of_design(config, target, accelerator, image):
     accelerator: text of accelerator.v.  image: that of weights.hex, or None.
     """
     rows, text = find_target(target).rows_of(config), ""
-    said = {name: re.search(pattern, accelerator) for name, pattern in REGISTERS.items()}  # nothing in the first versions
-    if "weights" in rows and said["weights"]:
-        words = [int(word, 16) for word in image.split()]
-        text += weight_memory(rows["weights"], words, config.word_bits, int(said["weights"][1]))
-    if "bank" in rows and said["bank"]:
-        text += bank(rows["bank"], config.feature_words, config.lanes, config.outputs, int(said["bank"][1]), config.loads_beside)
+    rows = {name: each for name, each in rows.items() if REGISTERED[name].search(accelerator)}
+    if "weights" in rows:
+        text += weight_memory(rows["weights"], [int(word, 16) for word in image.split()], config.word_bits)
+    if "bank" in rows:
+        text += bank(rows["bank"], config.feature_words, config.lanes, config.outputs, config.loads_beside)
     if "bank" in rows and "module fbnn_ring" in accelerator and config.weight_words <= CELL_WORDS // 2:
         text += ring(config.weight_words, config.row_bits)
     return {FILE: text} if text else {}
 
 
-def weight_memory(rows, words, width, registers=4):
-    """Text of a module `fbnn_weight_memory`.
+def weight_memory(rows, words, width):
+    """Text of a module `fbnn_weight_memory`: a tree of copies in two stages before the blocks, their own registers, and one behind them.
 
-    rows: (words, bits) of the blocks of each row, from address 0 on.  words: the contents, integers of
-    `width` bits.  registers: 4, a tree of copies in two stages before the blocks, their own, and one
-    behind them; 2, copies before the blocks and their own.
+    rows: (words, bits) of the blocks of each row, from address 0 on.  words: the contents, integers of `width` bits.
     """
     bits = max(1, (len(words) - 1).bit_length())
     parts, base = [], 0
@@ -65,9 +62,7 @@ def weight_memory(rows, words, width, registers=4):
     for number, (depth, each) in enumerate(rows):
         parts.append(f"    wire [{width - 1}:0] row{number};\n")
         for place, low in enumerate(range(0, width, each)):
-            if registers == 2:
-                branch = "address"
-            elif place % (SHARE * BRANCH) == 0:
+            if place % (SHARE * BRANCH) == 0:
                 branch = copy(f"branch{number}_{place // SHARE // BRANCH}", "address")
             if place % SHARE == 0:
                 address = copy(f"address{number}_{place // SHARE}", branch)
@@ -78,12 +73,12 @@ def weight_memory(rows, words, width, registers=4):
     last = max(0, len(rows) - 2)
     copies = _COPY.format(name="address", last=bits - 1) + _COPY.format(name="choice", last=last)
     return (f"{copies}module fbnn_weight_memory #(parameter WIDTH = {width}, DEPTH = {len(words)}, ADDRESS = {bits}, IMAGE = \"\", "
-            f"REGISTERS = {registers}) (\n    input wire clk, input wire [ADDRESS - 1:0] address, output wire [WIDTH - 1:0] data\n);\n"
-            f"{''.join(parts)}{_choice(rows, width, registers)}{_behind('data', registers == 4)}endmodule\n")
+            "REGISTERS = 4) (\n    input wire clk, input wire [ADDRESS - 1:0] address, output wire [WIDTH - 1:0] data\n);\n"
+            f"{''.join(parts)}{_choice(rows, width)}{_behind('data')}endmodule\n")
 
 
-def bank(rows, depth, width, granularity, registers=2, two_ports=False):
-    """Text of a module `fbnn_bank` with a register, that of the blocks, or two, one behind them.
+def bank(rows, depth, width, granularity, two_ports=False):
+    """Text of a module `fbnn_bank` with the register of the blocks and one behind them.
 
     two_ports: text of a `fbnn_two_port_bank`, which writes at port A of the blocks and reads at port B.
     """
@@ -116,10 +111,10 @@ def bank(rows, depth, width, granularity, registers=2, two_ports=False):
         when = "" if two_ports else "if (!write_enable) "
         asked = (f"    reg [{len(rows) - 2}:0] asked, read;\n    always @(posedge clk) begin {when}asked <= {_later(rows)}; "
                  "read <= asked; end\n")
-    choice = f"{asked}    wire [WIDTH - 1:0] chosen = {_chosen(rows, 'read')};\n{_behind('read_data', registers == 2)}"
+    choice = f"{asked}    wire [WIDTH - 1:0] chosen = {_chosen(rows, 'read')};\n{_behind('read_data')}"
     name, more = ("fbnn_two_port_bank", " input wire [ADDRESS - 1:0] write_address,") if two_ports else ("fbnn_bank", "")
     return (f"module {name} #(parameter WIDTH = {width}, DEPTH = {depth}, ADDRESS = {bits}, GRANULARITY = {granularity}, "
-            f"REGISTERS = {registers}) (\n    input wire clk, input wire [ADDRESS - 1:0] address,{more} input wire write_enable,\n"
+            f"REGISTERS = 2) (\n    input wire clk, input wire [ADDRESS - 1:0] address,{more} input wire write_enable,\n"
             f"    input wire [WIDTH / GRANULARITY - 1:0] write_mask, input wire [WIDTH - 1:0] write_data,\n"
             f"    output wire [WIDTH - 1:0] read_data\n);\n{''.join(parts)}{choice}endmodule\n")
 
@@ -155,21 +150,18 @@ def _chosen(rows, later, part=""):
     return chosen
 
 
-def _behind(name, registered):
-    """An output that is `chosen`, or that of the cycle before."""
-    if not registered:
-        return f"    assign {name} = chosen;\n"
+def _behind(name):
+    """An output that is `chosen` of the cycle before."""
     return f"    reg [WIDTH - 1:0] later;\n    always @(posedge clk) later <= chosen;\n    assign {name} = later;\n"
 
 
-def _choice(rows, width, registers):
+def _choice(rows, width):
     """`chosen`, the word of the row that was read, part by part."""
     if len(rows) == 1:
         return "    wire [WIDTH - 1:0] chosen = row0;\n"
     last = len(rows) - 2
-    first = "came <= {}; asked <= came;" if registers == 4 else "came <= 0; asked <= {};"
     parts = [f"    wire [WIDTH - 1:0] chosen;\n    reg [{last}:0] came, asked, read;\n"
-             f"    always @(posedge clk) begin {first.format(_later(rows))} read <= asked; end\n"]
+             f"    always @(posedge clk) begin came <= {_later(rows)}; asked <= came; read <= asked; end\n"]
     for part, low in enumerate(range(0, width, CHOSEN)):
         high = min(width, low + CHOSEN) - 1
         parts.append(f"    wire [{last}:0] choice{part};\n    \\fbnn.copy_choice choice{part}_copy (clk, read, choice{part});\n"

@@ -15,12 +15,15 @@ class Bridge:
 
     base: bits a second at its smallest divisor, which has steps of an eighth from 2 on; 0 where only the
     speeds of `COMMON` are known.
+    divides: what some firmware of the chip divides the speed by that it is asked for.
 
-    Ref: FTDI AN232B-05, Configuring FT232R, FT2232 and FT232B Baud Rates; AN_120, Aliasing VCP Baud Rates, section 4.4 for the FT2232H.
+    Ref: FTDI AN232B-05, Configuring FT232R, FT2232 and FT232B Baud Rates; AN_120, Aliasing VCP Baud Rates, section 4.4 for the FT2232H;
+    the BL616 of a Tang Nano 20K with firmware 2024122312: github.com/trabucayre/openFPGALoader/issues/511.
     """
 
     name: str
     base: int = 0
+    divides: int = 1
 
     def speeds(self) -> Iterator[int]:
         """Bits a second, the fastest first."""
@@ -40,4 +43,5 @@ class Bridge:
         return COMMON[-1]
 
 
-BRIDGES = {bridge.name: bridge for bridge in (Bridge("FT2232H", 12_000_000), Bridge("FT231X", 3_000_000), Bridge("other"))}
+BRIDGES = {bridge.name: bridge for bridge in (Bridge("FT2232H", 12_000_000), Bridge("FT231X", 3_000_000), Bridge("BL616", divides=4),
+                                             Bridge("other"))}

@@ -166,11 +166,11 @@ class Facts:
         """
         commands: list[list[str]] = []
 
-        def write_down(command: Any, **options: Any) -> _Ended:
+        def write_down(command: Any, **options: Any) -> mock.MagicMock:
             if isinstance(command, str | bytes) or options.get("shell"):
                 raise self._refuse("programs with a line of the shell, expected one command as a list of words; give program.bitstream")
             commands.append([str(word) for word in command])
-            return _Ended(commands[-1], any(options.get(name) for name in ("text", "universal_newlines", "encoding", "errors")))
+            return _ended(commands[-1], any(options.get(name) for name in ("text", "universal_newlines", "encoding", "errors")))
 
         with mock.patch.object(subprocess, "Popen", write_down), mock.patch.object(os, "system", write_down):
             try:
@@ -184,30 +184,14 @@ class Facts:
         return commands[0]
 
 
-class _Ended:
+def _ended(args: list[str], text: bool) -> mock.MagicMock:
     """Takes the place of a process: it has ended well and said nothing."""
-
-    returncode, pid, stdin, stdout, stderr = 0, 0, None, None, None
-
-    def __init__(self, args: list[str], text: bool):
-        self.args, self.said = args, "" if text else b""
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        pass
-
-    def wait(self, timeout: float | None = None) -> int:
-        return 0
-
-    poll = wait
-
-    def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
-        return self.said, self.said
-
-    def kill(self) -> None:
-        pass
+    said = "" if text else b""
+    process = mock.MagicMock(args=args, returncode=0, pid=0, stdin=None, stdout=None, stderr=None)
+    process.__enter__.return_value = process
+    process.wait.return_value = process.poll.return_value = 0
+    process.communicate.return_value = said, said
+    return process
 
 
 class _Products:

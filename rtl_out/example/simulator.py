@@ -24,6 +24,7 @@ import time
 import xml.etree.ElementTree as xml
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -44,8 +45,8 @@ MAKE_VARIABLES = {
     "CFG_CXXFLAGS_PCH_I": "-include", "CFG_CXXFLAGS_STD": "-std=gnu++17", "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
     "CFG_LDLIBS_THREADS": "-pthread", "PYTHON3": shlex.quote(sys.executable), "PERL": "perl", "CXX": "g++", "LINK": "g++", "AR": "ar",
     "OPT_FAST": "-O1"}
-# Warnings of Verilator on generated Verilog are not errors.  One precision for all modules, so that one Clock fits.
-OPTIONS = ("-Wno-fatal", "--timescale", "1ns/1ps")
+# One precision for all modules, so that one Clock fits.
+OPTIONS = ("--timescale", "1ns/1ps")
 COCOTB_LIBRARY = "libcocotbvpi_verilator.so"
 """What of cocotb's wheel is linked in; its wheel for Windows has none for Verilator."""
 INSTALL = {"g++": "a C++ compiler (pip install ziglang; Debian: apt install g++; macOS: xcode-select --install)",
@@ -187,32 +188,51 @@ def build(sources, top, build_dir, waves=False, options=(), level=None, driver=N
     sources = [Path(source).absolute() for source in sources]
     by_cocotb = driver is None or has_library()
     check_tools("simulation", by_cocotb)
-    translator, _ = verilator()
     texts = {source: source.read_text() for source in sources}
     form, note = (None, "") if not waves else wave_format()
     program = executable(top)
     control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{name}"\n' for name in _ports(top, texts.values()))
     command = [
-        str(translator), "-cc", "--exe", "-Mdir", str(build_dir), "--top-module", top, "--prefix", "Vtop", "-o", program,
-        *OPTIONS, *options, *{None: (), "vcd": ("--trace",), "fst": ("--trace-fst",)}[form],
+        *translation(top, build_dir), "--exe", "-o", program, *OPTIONS, *options,
+        *{None: (), "vcd": ("--trace",), "fst": ("--trace-fst",)}[form],
         *dict.fromkeys(f"-I{source.parent}" for source in sources),
         *(_cocotb_driver() if by_cocotb else [str(Path(driver).absolute())]), str(build_dir / "public.vlt"),
         *(str(source) for source in sources if source.suffix != ".vh")]
-    drivers = [version("cocotb")] if by_cocotb else [Path(driver).read_text()]
-    stamp = _hash([*command, control, *texts.values(), version("verilator"), *drivers, json.dumps(MAKE_VARIABLES), level])
-    kept = build_dir / "build.sha256"
-    if kept.is_file() and kept.read_text() == stamp and (build_dir / program).is_file():
-        return Sim(top, build_dir, form, 0.0, note, by_cocotb)
-    if build_dir.is_dir():
-        # Left-overs of another design would be linked in.
-        for name in (*build_dir.glob("Vtop*"), *build_dir.glob("verilat*.[od]"), build_dir / program, kept):
-            name.unlink(missing_ok=True)
-    build_dir.mkdir(parents=True, exist_ok=True)
-    (build_dir / "public.vlt").write_text(control)
+    parts = [control, *texts.values(), version("cocotb") if by_cocotb else Path(driver).read_text()]
+    write(build_dir / "public.vlt", control)
+    seconds = compiled(command, parts, build_dir, program, top, level, options=(f"VM_TRACE={int(waves)}",))
+    return Sim(top, build_dir, form, seconds, note, by_cocotb)
+
+
+def translation(top, build_dir):
+    """Verilator's command, without sources: the module `top` becomes C++ in build_dir.  Warnings on generated Verilog are no errors."""
+    return [str(verilator()[0]), "-cc", "-Mdir", str(build_dir), "--top-module", top, "--prefix", "Vtop", "-Wno-fatal"]
+
+
+def write(path, text):
+    """Write a text, unless the file has it; its folder is made.  Returns the path."""
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return path
+
+
+def compiled(command, parts, build_dir, program, subject, level, note=lambda: None, options=()):
+    """Seconds that `compile_model` takes; 0 where an earlier build of the same command, tools and `parts`, texts, is kept.
+
+    note: called before it compiles.
+    """
+    key = _hash([*command, *parts, version("verilator"), json.dumps(MAKE_VARIABLES), level])
+    kept, product = build_dir / "build.sha256", build_dir / program
+    if kept.is_file() and kept.read_text() == key and product.is_file():
+        return 0.0
+    note()
+    for path in (kept, product, *build_dir.glob("Vtop*"), *build_dir.glob("*.[od]")):  # of another design, would be linked in
+        path.unlink(missing_ok=True)
     start = time.monotonic()
-    compile_model(command, build_dir, program, top, level, (f"VM_TRACE={int(waves)}",))
-    kept.write_text(stamp)
-    return Sim(top, build_dir, form, time.monotonic() - start, note, by_cocotb)
+    compile_model(command, build_dir, program, subject, level, options)
+    kept.write_text(key)
+    return time.monotonic() - start
 
 
 def _cocotb_driver():
@@ -234,11 +254,7 @@ def compile_model(command, build_dir, program, subject, level, options=()):
     command = [_word(word, build_dir) for word in command]
     log = build_dir / "build.log"
     with open(log, "w") as output:
-
-        def run(words):
-            if code := call(words, build_dir, settings, output):
-                raise ToolError(f"{Path(words[0]).name} failed on {subject} with code {code}: {_first_error(log)}; see {log}")
-
+        run = partial(call_tool, build_dir=build_dir, env=settings, output=output, subject=subject)
         run(command)
         if not has_make():
             run(_without_make(build_dir, program, root, level))
@@ -254,6 +270,14 @@ def compile_model(command, build_dir, program, subject, level, options=()):
         run(["make", "-j", str(min(cores, 8)), "-f", "Vtop.mk", "CURDIR=.", f"VERILATOR_ROOT={_named(root, build_dir)}",
              f"VM_PARALLEL_BUILDS={pieces}", *options])
         _keep_runtime(build_dir, objects)
+
+
+def call_tool(command, build_dir, env, output, subject):
+    """Run a command as `call` does; ToolError with the first error in its output, the file `output`, where it fails."""
+    if code := call(command, build_dir, env, output):
+        log = Path(output.name)
+        lines = (line.strip()[:200] for line in log.read_text(errors="replace").splitlines() if re.search(r"%Error|error:|\*\*\*", line))
+        raise ToolError(f"{Path(command[0]).name} failed on {subject} with code {code}: {next(lines, 'no message')}; see {log}")
 
 
 def _word(word, build_dir):
@@ -421,13 +445,6 @@ def _ports(top, texts):
             parts = re.sub(r"\[[^\]]*\]", "", header.group(2)).split(",")
             return [re.findall(r"[A-Za-z_]\w*", part.split("=")[0])[-1] for part in parts if part.strip()]
     raise ToolError(f"simulation: no source has a module {top}")
-
-
-def _first_error(log):
-    for line in log.read_text(errors="replace").splitlines():
-        if re.search(r"%Error|error:|\*\*\*", line):
-            return line.strip()[:200]
-    return "no message"
 
 
 def _read_results(path):

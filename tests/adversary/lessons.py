@@ -209,6 +209,7 @@ class Desk:
         self.before = design.folder / "learned-board-before.snapshot"
         self.begun = set()  # (names, snapshot) that the board may be in since a command ended early
         self.shipped = tuple(design.classes), self.learner.snapshot()
+        self.origins = set()  # (names, snapshot) before a lesson that ended early, which --undo takes back
         self.log, self.read = [], False
         self.doubted = False  # a board that learned a part of a lesson after it lost its power is in no state of that lesson: it is refused
 
@@ -259,7 +260,8 @@ class Desk:
             passes, lessons, thaw = int(rng.integers(1, 3)), [], bool(rng.random() < 0.3)
             for _ in range(2 if kind == "folder" else 1):
                 fresh = kind != "known" and len(known) + len(lessons) < self.design.config.learning.max_classes
-                label = f"thing {self.number}" if fresh else str(rng.choice(known))
+                others = [name for name in known if name not in {label for label, *_ in lessons}]  # a folder has a class once
+                label = f"thing {self.number}" if fresh else str(rng.choice(others))
                 lessons.append((label, *self.pictures(int(rng.integers(1, 4)))))
             if kind == "folder":
                 return self._folder(lessons, passes)
@@ -316,11 +318,11 @@ class Desk:
         return result
 
     def way_back(self, state):
-        """The state of the file before, frozen as the board is."""
-        taught = self.undone
+        """The state of the file before, or that before a lesson that ended early, frozen as the board is."""
         self.learner.restore(state[1])
         frozen = self.learner.frozen
-        return self.way((taught.names, taught.snapshot), [lambda x: x.freeze(frozen)])
+        return [after for start in {(self.undone.names, self.undone.snapshot), *self.origins}
+                for after in self.way(start, [lambda x: x.freeze(frozen)])]
 
     def contents(self):
         """{(names, snapshot)} of all files beside the design."""
@@ -372,9 +374,11 @@ class Desk:
                 assert (true == self.shipped[1] or "--label" not in words or "--thaw" in words
                         or any(snapshot == true for _, snapshot in self.contents())), f"what the board knew is in no file\n{self.told()}"
         if done.code == 0 and words[0] == "learn":
-            self.begun, self.doubted = set(), False
+            self.begun, self.doubted, self.origins = set(), False, set()
         elif done.code and happened and trial.kind in ("power", "unpowered", "not done"):
             self.doubted = True
+        if done.code and _verb(words) in ("--label", "learn"):
+            self.origins |= sources
         self.begun |= reached | sources
         return happened
 
@@ -401,7 +405,7 @@ class Desk:
             assert done.code == 0 and (not file or self.kept() == file), self.told()
         taught, kept = self.kept(), self.state()
         assert not taught or taught[1] == kept or "--restore brings it back" in done.err, self.told()
-        self.begun, self.doubted = ({taught} if taught and taught[1] == kept else set()), False
+        self.begun, self.doubted, self.origins = ({taught} if taught and taught[1] == kept else set()), False, set()
         return done
 
     def close(self):

@@ -33,10 +33,10 @@ def topology(rng):
     while True:
         drawn = _drawn(rng)
         try:
-            shapes = drawn.verify()
+            drawn.verify()
         except InputError:  # too many channels
             continue
-        macs = sum(layer.macs(*drawn.input_shapes(layer, shapes)) for layer in drawn.ops)
+        macs = sum(layer.macs(*drawn.input_shapes(layer)) for layer in drawn.ops)
         if drawn.weight_bits() <= MOST_WEIGHTS and macs <= MOST_MACS:
             return drawn
 

@@ -14,7 +14,7 @@ from fbnn_hw.design import Design, generate
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.client import Client
 from fbnn_hw.machine import protocol
-from fbnn_hw.machine.protocol import Opcode
+from fbnn_hw.machine.protocol import Opcode, Space
 from tests import strategies, virtual_boards
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
@@ -22,9 +22,10 @@ from .lessons import FAULTS, Desk, Gates, Trial
 
 FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 100))
 SEED = int(os.environ.get("FBNN_LESSON_SEED", time.time_ns() % 10 ** 9))
+FIRST = int(os.environ.get("FBNN_LESSON_BOARD", 0))
 WAIT_S = 120
 COMMANDS = 25
-"""Of one board; then another one in an empty folder."""
+"""Of one board; then another one in an empty folder, with random numbers of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +42,15 @@ def patient(monkeypatch):
 
 def tried(design, board_of, folder, faults, record):
     """Draw commands and faults until so many faults have happened."""
-    rng, happened, commands, desk, kinds = np.random.default_rng(SEED), 0, 0, None, dict.fromkeys(FAULTS, 0)
-    print("seed", SEED)
+    happened, commands, desk, kinds = 0, 0, None, dict.fromkeys(FAULTS, 0)
     try:
         while happened < faults:
             if not commands % COMMANDS:
                 if desk:
                     desk.close()
-                place = folder / str(commands)
+                number = FIRST + commands // COMMANDS
+                print(f"FBNN_LESSON_SEED={SEED} FBNN_LESSON_BOARD={number}")
+                rng, place = np.random.default_rng([SEED, number]), folder / str(number)
                 own = Design(shutil.copytree(design.folder, place / "design"))
                 desk = Desk(own, board_of(own), place, rng)
             fault = str(rng.choice(FAULTS)) if rng.random() < 0.7 else None
@@ -109,6 +111,16 @@ def test_a_command_that_is_killed_leaves_all_names(desk, number):
     assert "that ended early" in done.err or known == list(kept[0])
 
 
+def test_a_restore_that_is_cut_off_leaves_what_it_was_to_bring_back(desk):
+    """The kept file may be the only copy, and the board still in the state in which the restore began."""
+    assert teach(desk, "cat").code == 0
+    kept = desk.kept()
+    desk.board.power()
+    done = desk.run("learn", "--restore", desk.file, trial=Trial("unplugged", 0, desk.rng, Opcode.POKE | Space.SCALARS))
+    assert done.code == 3 and desk.kept() == kept, done
+    assert teach(desk, "dog").code == 0 and kept in desk.contents(), desk.told()
+
+
 def test_a_full_disk_begins_no_lesson(desk):
     assert teach(desk, "cat").code == 0
     kept, board = desk.kept(), desk.board.snapshot()
@@ -136,6 +148,19 @@ def test_a_disk_that_is_full_at_the_end_of_a_lesson_is_named_once(desk):
     assert done.code == 3 and "cannot be written" in error, done
     assert note == "fbnn-hw learn: the board knows what it learned until then, and the next fbnn-hw learn keeps it"
     assert teach(desk, "cow").code == 0 and desk.kept()[0][-2:] == ("dog", "cow")
+
+
+def test_a_folder_that_is_drawn_has_two_classes(desk, monkeypatch):
+    """A long run stopped at a folder of a board without room for a new class: one known class was drawn twice, and its pictures were
+    written over those of the first lesson, which the oracle still expected."""
+    monkeypatch.setattr("tests.adversary.lessons.KINDS", ("folder",))
+    learner, names = desk.design.learner(), [*desk.shipped[0], *(f"thing {n}" for n in range(6))]
+    learner.learn(np.zeros((6, learner.head.latent), np.uint8), range(2, 8))
+    desk.file.write_bytes(Taught(tuple(names), learner.snapshot()).pack())
+    desk.rng = np.random.default_rng(0)
+    for _ in range(20):
+        words, _ = desk.drawn()
+        assert len(list(words[1].iterdir())) == 2
 
 
 def test_no_fault_loses_what_was_taught(design, tmp_path, record_property):

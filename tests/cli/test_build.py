@@ -484,7 +484,7 @@ def test_flash_of_a_design_for_another_part(design, refused, tmp_path):
     assert refused("flash", design, "--board", "ulx3s-85f", "--dry-run") == (2, (
         f"fbnn-hw flash: --board ulx3s-85f: has the part of --target ecp5, {design} is for ice40; run fbnn-hw generate --target ecp5"))
     assert refused("flash", tmp_path / "nosuch", "--board", "ulx3s-85f") == (
-        3, f"fbnn-hw flash: {tmp_path / 'nosuch'}: no such folder, expected one that `fbnn-hw generate` wrote")
+        3, f"fbnn-hw flash: {tmp_path / 'nosuch' / 'manifest.json'}: not found, expected a folder that `fbnn-hw generate` wrote")
 
 
 def test_a_programmer_of_a_python_package(design, tools, answer, cli, tmp_path, monkeypatch):

@@ -113,7 +113,7 @@ def test_the_manifest_names_every_file(folders):
     (("--target", "ice40", "--outputs", "3"), 2, "--outputs 3: expected a power of two from --pixels (4) to --lanes (16)"),
     (("--target", "ice40", "--pixels", "8"), 2,
      "--pixels 8 --lanes 16: iCE40UP5K-SG48 has 4 feature banks of 16 bits, expected --pixels 4 --lanes 16"),
-    (("--target", "ice40", "--counter-bits", "4"), 2, "--max-classes, --exemplars, --counter-bits: only with --learn"),
+    (("--target", "ice40", "--counter-bits", "4"), 2, "--max-classes, --exemplars, --counter-bits, --forget, --start: only with --learn"),
     (("--target", "ice40", "--learn", "--counter-bits", "9"), 2, "--counter-bits: found '9', expected a whole number from 1 to 8"),
     (("--target", "ice40", "--learn", "--max-classes", "2000"), 2, "--max-classes: found '2000', expected a whole number from 1 to 1,024"),
     (("--target", "ice40", "--learn", "--exemplars", "0"), 2, "--exemplars: found '0', expected a whole number from 1"),

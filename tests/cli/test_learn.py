@@ -449,14 +449,17 @@ def test_inputs_are_refused_before_anything_is_compiled(design, refused, monkeyp
     for flag, value in (("--review", "fixture"), ("--rehearse", 2)):
         assert refused("learn", "--label", "x", photo, "--crop", *board, means, flag, value) == (
             2, f"fbnn-hw learn: {flag} {value}: {means} keeps no samples, expected a design that learns by replay")
+    assert refused("learn", "--forget", "cat", *board, means) == (
+        2, f"fbnn-hw learn: --forget cat: {means} cannot forget a class, expected a design made with generate --forget")
 
 
 def test_refusals(refused, tmp_path):
     board = ("--board", "virtual")
     for words, message in (
             ((), "missing --port or --board; see fbnn-hw learn --help"),
-            (board, "nothing to do; expected images with --label, or --rehearse, --undo, --freeze, --thaw, --snapshot, --restore or "
-             "--reset"),
+            (board, "nothing to do; expected images with --label, or --forget, --rehearse, --undo, --freeze, --thaw, --snapshot, "
+             "--restore or --reset"),
+            (("--forget", "cat", "--undo", *board), "found both --forget and --undo, expected one of them"),
             (("x.png", *board), "found images without --label; say which class they are, or give a folder with a subfolder for each class"),
             (("--label", "cat", *board), "--label: expected together with images of that class"),
             (("x.png", "--label", " cat", *board),

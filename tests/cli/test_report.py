@@ -121,11 +121,11 @@ def test_what_a_design_has(folders, answer):
 
 def test_maps_never_share_a_word_at_a_time(folders):
     """From the layer that writes it to the last one that reads it, each map has its words for itself; 3mb by hand."""
-    from fbnn_hw.design import facts
+    from fbnn_hw.design import Design, facts
     from fbnn_hw.report import design
 
     for folder, planned in folders.values():
-        rows, places = design.lifetimes(facts.read(folder))
+        rows, places = design.lifetimes(facts.read(Design(folder)))
         assert max(base + words for _, base, words, _, _ in places) <= planned.program.used
         for i, (name, base, words, born, dies) in enumerate(places):
             assert born < dies <= len(rows) or planned.config.latent_words and name == "latent", name

@@ -118,7 +118,7 @@ def test_scattered_bits_are_copied_before_a_convolution_reads_them_nine_times(mo
     copies = [each.layer for each in made.graph.sums if each.layer.kind == "copy" and not each.vector]
     assert [layer.name for layer in copies] == ["s1b5_shuffle.copy", "s2b5_shuffle.copy"]
     monkeypatch.setattr(graph, "scattered", lambda graph: ())
-    assert lists.cost(made, 2) < lists.cost(lists.plan.__wrapped__(topology, 4, 16, 8), 2)
+    assert lists.cost(made) < lists.cost(lists.plan.__wrapped__(topology, 4, 16, 8))
 
 
 def test_an_image_read_with_stride_2_alone_is_stored_in_quarters():

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from fbnn_hw.rtl import verilog
 from fbnn_hw.simulate import netlist, simulator
 from fbnn_hw.targets import blocks
-from tests.quick import quick
 
 WEIGHTS = ((40, 1500, [(1024, 18), (1024, 18)]), (7, 5000, [(4096, 4), (1024, 18)]), (33, 300, [(2048, 9)]),
            (3, 9000, [(8192, 2), (1024, 18)]), (18, 1025, [(1024, 18), (1024, 18)]), (2, 13000, [(8192, 2), (4096, 4), (1024, 18)]))
@@ -41,9 +39,7 @@ endmodule
 """
 
 
-@pytest.mark.parametrize("early", quick([0, 1], 1))
-def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
-    """early: half of the registers, as in designs up to version 0.2.13, the others are here."""
+def test_they_hold_and_give_what_memories_v_does(tmp_path):
     rng = np.random.default_rng(0)
     texts, instances, checks = [verilog.MEMORIES.read_text()], [], []
 
@@ -52,17 +48,10 @@ def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
         checks.append(f"            if ({valid}) begin wrong[{number}] <= wrong[{number}] | a{number} != b{number}; "
                       f"seen[{number}] <= seen[{number}] | |a{number}; end\n")
 
-    def later(number, width, clocks):
-        """b from made_b, so many clocks later."""
-        names = [f"made_b{number}", *(f"behind{number}_{i}" for i in range(clocks))]
-        text = "".join(f"    reg [{width - 1}:0] {after};\n    always @(posedge clk) {after} <= {before};\n"
-                       for before, after in zip(names, names[1:]))
-        return f"{text}    assign b{number} = {names[-1]};\n"
-
     for number, (width, words, rows) in enumerate(WEIGHTS):
         contents = [int(word) for word in rng.integers(0, 1 << width, words)]
         (tmp_path / f"image{number}.hex").write_text("".join(f"{word:x}\n" for word in contents))
-        text = blocks.weight_memory(rows, contents, width, 2 if early else 4)
+        text = blocks.weight_memory(rows, contents, width)
         texts.append(text.replace("module fbnn_weight_memory", f"module made{number}").replace("copy_", f"copy{number}_"))
         bits = (words - 1).bit_length()
         compare(number, width, f"later{number} < {words}")
@@ -71,20 +60,18 @@ def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
                          f"third{number} <= second{number}; fourth{number} <= third{number}; later{number} <= fourth{number}; end\n"
                          f"    fbnn_weight_memory #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .IMAGE(\"image{number}.hex\"), "
                          f".REGISTERS(4)) c{number} (clk, address[{bits - 1}:0], a{number});\n"
-                         f"    wire [{width - 1}:0] made_b{number};\n"
-                         f"    made{number} d{number} (clk, address[{bits - 1}:0], made_b{number});\n"
-                         f"{later(number, width, 2 * early)}")
+                         f"    made{number} d{number} (clk, address[{bits - 1}:0], b{number});\n")
     for number, (width, words, granularity, rows) in enumerate(BANKS, start=len(WEIGHTS)):
         bits = (words - 1).bit_length()
-        texts.append(blocks.bank(rows, words, width, granularity, 1 if early else 2).replace("module fbnn_bank", f"module made{number}"))
+        texts.append(blocks.bank(rows, words, width, granularity).replace("module fbnn_bank", f"module made{number}"))
         compare(number, width, f"older && oldest[{bits - 1}:0] < {words}")
         ports = f"(clk, address[{bits - 1}:0], write, mask[{width // granularity - 1}:0], data[{width - 1}:0]"
         instances.append(f"    fbnn_bank #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .GRANULARITY({granularity}), .REGISTERS(2)) "
-                         f"c{number} {ports}, a{number});\n    wire [{width - 1}:0] made_b{number};\n"
-                         f"    made{number} d{number} {ports}, made_b{number});\n{later(number, width, early)}")
+                         f"c{number} {ports}, a{number});\n"
+                         f"    made{number} d{number} {ports}, b{number});\n")
     for number, (width, words, granularity, rows) in enumerate(BANKS, start=len(WEIGHTS) + len(BANKS)):
         bits = (words - 1).bit_length()
-        text = blocks.bank(rows, words, width, granularity, 1 if early else 2, two_ports=True)
+        text = blocks.bank(rows, words, width, granularity, two_ports=True)
         texts.append(text.replace("module fbnn_two_port_bank", f"module made{number}"))
         compare(number, width, f"oldest[{bits - 1}:0] < {words} && !met{number}[2]")  # a word that is read while it is written may be any
         ports = f"(clk, address[{bits - 1}:0], to{number}, write, mask[{width // granularity - 1}:0], data[{width - 1}:0]"
@@ -92,8 +79,8 @@ def test_they_hold_and_give_what_memories_v_does(early, tmp_path):
                          f"    wire [{bits - 1}:0] to{number} = fill ? address[{bits - 1}:0] : lfsr[60 -: {bits}];\n"
                          f"    always @(posedge clk) met{number} <= {{met{number}[1:0], write && to{number} == address[{bits - 1}:0]}};\n"
                          f"    fbnn_two_port_bank #(.WIDTH({width}), .DEPTH({words}), .ADDRESS({bits}), .GRANULARITY({granularity}), "
-                         f".REGISTERS(2)) c{number} {ports}, a{number});\n    wire [{width - 1}:0] made_b{number};\n"
-                         f"    made{number} d{number} {ports}, made_b{number});\n{later(number, width, early)}")
+                         f".REGISTERS(2)) c{number} {ports}, a{number});\n"
+                         f"    made{number} d{number} {ports}, b{number});\n")
     for number, (width, words) in enumerate(RINGS, start=len(WEIGHTS) + 2 * len(BANKS)):
         bits = (words - 1).bit_length()
         texts.append(blocks.ring(words, width).replace("module fbnn_ring", f"module made{number}"))

@@ -1,10 +1,14 @@
 import json
 import random
+import sys
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 
-from fbnn_hw.fpga.structure import structure
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
+
+from structure import structure  # noqa: E402
 
 
 def netlist(cells, ports, inner=None):

@@ -36,7 +36,9 @@ pytestmark = pytest.mark.usefixtures("built_boards")
 SMALL = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
 LEARNERS = {
     "replay": {"learn": True, "max_classes": 4, "exemplars": 6}, "prototypes": {"learn": "prototypes", "max_classes": 4},
-    "means": {"learn": "means", "max_classes": 4}, "levels": {"learn": True, "max_classes": 4, "exemplars": 6, "input": "levels"}}
+    "means": {"learn": "means", "max_classes": 4},
+    "nearest": {"learn": "nearest-mean", "max_classes": 4, "unknown": True, "forget": True},
+    "levels": {"learn": True, "max_classes": 4, "exemplars": 6, "input": "levels"}}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def made(generated, tmp_path):
 
 @pytest.mark.parametrize("family, target", quick(
     [(family, target) for family in LEARNERS for target in ("ice40", "generic")],
-    ("replay", "ice40"), ("prototypes", "generic"), ("means", "ice40"), ("levels", "generic")))
+    ("replay", "ice40"), ("prototypes", "generic"), ("means", "ice40"), ("nearest", "ice40"), ("levels", "generic")))
 def test_a_lesson_is_that_of_the_reference(family, target, made):
     """Streamed weights, and all on the chip; a state that is kept, shown, restored; the next board begins with it."""
     design = made(family, target)

@@ -96,7 +96,7 @@ def test_a_board_that_hears_ahead(network, tmp_path):
 @pytest.mark.slow
 def test_a_board_that_sleeps_and_has_a_flash_at_twice_the_clock(network, tmp_path):
     made = designs.generate(network, "ice40", out=tmp_path, outputs=4, input="levels", duty_cycle=True, weights="flash-2x")
-    assert made.config.sleeps and made.config.flash_rate == 2 and made.config.takes_levels
+    assert made.config.sleeps and made.config.beat_bits == 16 and made.config.takes_levels
     assert made.simulate(strategies.images(4, 2, SIZE)).equal
     images = strategies.images(8, 4, SIZE)
     with Board.virtual(made) as board:

@@ -1,5 +1,7 @@
 """A design that begins with no class and keeps the sums of each (docs/on-chip-learning.md), on a virtual board and simulated."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ from fbnn_hw.board import Board, selftest
 from fbnn_hw.cli import main
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.ir.ops import Flatten, Gap
+from fbnn_hw.link.client import Client
 from fbnn_hw.reference import inference
 from tests import strategies
+from tests.reference.slow_learner import SlowLearner
 from tests.rtl.test_accelerator import DEPTHWISE, POOL, conv, dense, topology
 
 
@@ -79,10 +83,66 @@ def test_simulated_bit_for_bit(prototypes, tmp_path, capsys):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["images", "cycles", "time", "compared"]
 
 
+LEARNERS = {"mean": {"learn": "nearest-mean", "unknown": True}, "replay": {"learn": True, "start": "empty", "exemplars": 9}}
+
+
+@pytest.mark.parametrize("rule, seed", [("mean", 1), ("mean", 2), ("replay", 3)])
+def test_a_board_that_begins_empty_forgets_and_says_unknown(rule, seed, network, tmp_path):
+    """Lessons, forgetting and undoing, drawn by the seed, of an interpreted board and of an independent learner."""
+    design = designs.generate(network, "ice40", out=tmp_path, outputs=4, max_classes=4, forget=True, **LEARNERS[rule])
+    plan, source = design.config.learning, random.Random(seed)
+    assert plan.shipped == 0 and design.classes == []
+    images = strategies.images(seed, 24, 8)
+    latents = inference.layers(network, images)[LATENT].reshape(len(images), -1).tolist()
+    head = design.learner().head
+    slow, names, kinds = SlowLearner(head, design.learner().config, [], []), [], set()
+    with Board.interpreted(design) as board:
+        assert board.names == []
+        for step in range(14):
+            living = [n for n, name in enumerate(names) if name is not None]
+            if living and source.random() < 0.35:
+                label = source.choice(living)
+                board.forget(names[label])
+                slow.forget(label)
+                names = [None if n == label else name for n, name in enumerate(names)][:slow.known]
+                forgotten = board.names
+                board.undo()
+                assert board.names[label] is not None
+                board.undo()
+                assert board.names == forgotten
+                kinds.add("forgotten")
+            else:
+                free = names.index(None) if None in names else len(names)
+                label = source.choice([*living, *[free] * 3]) if free < 4 else source.choice(living)
+                new = label == len(names) or names[label] is None
+                name = f"thing {step}" if new else names[label]
+                shown = [source.randrange(len(images)) for _ in range(4)]
+                assert board.learn(images[shown], name, passes=1).index == label
+                for n in shown:
+                    slow.learn(latents[n], label)
+                names[label:label + 1] = [name]
+            assert board.names == names
+            answer = board.classify(images)
+            assert answer.logits.tolist() == [slow.logits(latent) for latent in latents]
+            unknown = [plan.unknown and bool(names) and slow.unknown(latent) for latent in latents]
+            assert answer.unknown == unknown
+            kinds |= set(unknown)
+            assert answer.names == [None if not names or one else names[slow.classify(latent)] for one, latent in zip(unknown, latents)]
+        assert board.chip.snapshot() == board.twin.snapshot()
+        old = Client(board.client.transport)  # asks as a host of version 0.2.24: the nearest class, and no error
+        asked = [old.classify(image.transpose(1, 2, 0).tobytes()).index for image in images]
+        assert asked == ([slow.classify(latent) for latent in latents] if names else [None] * len(images))
+    assert {"forgotten", False} <= kinds and (True in kinds) == plan.unknown, kinds
+
+
 def test_what_has_no_meaning_is_refused(network, tmp_path):
-    for options, words in (({"learn": "prototype"}, "--learn prototype: expected replay or prototypes or means; did you mean prototypes"),
+    for options, words in (({"learn": "prototype"}, "--learn prototype: expected replay or prototypes or means or nearest-mean; did you"),
                            ({"learn": "prototypes", "exemplars": 5}, "--exemplars 5: expected none with --learn prototypes"),
-                           ({"learn": "means", "counter_bits": 2}, "--counter-bits 2: expected at least 3 with --learn means")):
+                           ({"learn": "means", "counter_bits": 2}, "--counter-bits 2: expected at least 3 with --learn means"),
+                           ({"learn": "means", "unknown": True}, "--unknown: only with --learn nearest-mean"),
+                           ({"learn": "means", "start": "model"}, "--start model: expected empty with --learn means, which begins with"),
+                           ({"learn": True, "start": "none"}, "--start none: expected model or empty"),
+                           ({"forget": True}, "--exemplars, --counter-bits, --forget, --start: only with --learn")):
         with pytest.raises(UsageError, match=words):
             designs.generate(network, "ice40", out=tmp_path, **options)
     assert not list(tmp_path.iterdir())

@@ -111,3 +111,14 @@ def test_speeds_of_a_design(tmp_path, monkeypatch):
     assert design.link_speeds(one) == [115_200, 2_500_000, 12_000_000, 1_000_000, 3_000_000]
     monkeypatch.setattr("fbnn_hw.design.find.OUT", tmp_path)
     assert design.link_speeds()[:2] == [115_200, 2_500_000]
+
+
+def test_a_bridge_that_runs_the_line_at_a_quarter_of_what_it_is_told(usb, tmp_path):
+    """The Tang Nano 20K's, with some firmware: four times each speed is tried after all of them."""
+    one = design.generate(strategies.smallest(), "gowin", out=tmp_path)
+    path = one.folder / "build-tangnano20k" / "build.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"baud": 115_200}))
+    speeds = design.link_speeds(one)
+    assert speeds == [115_200, 1_000_000, 3_000_000, 460_800, 4_000_000]
+    assert speed.answered("COM7", speeds, Line(4 * 115_200)) == 460_800 and 4_000_000 in design.link_speeds()

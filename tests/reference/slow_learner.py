@@ -5,7 +5,7 @@ import math
 
 REGISTERS = {"noise": (31, 13), "mask": (63, 31), "pick": (47, 21)}
 TOP64 = 2 ** 64
-ADDING = "prototypes", "means"
+ADDING = "prototypes", "means", "nearest-mean"
 
 
 class Register:
@@ -65,6 +65,8 @@ class SlowLearner:
         self.counts = [0] * config.max_classes
         self.presented = [0] * config.max_classes
         self.left = [0] * config.max_classes
+        self.limits = [0] * config.max_classes
+        self.gone, self.shipped = set(), len(output)
 
     # forward
 
@@ -80,7 +82,14 @@ class SlowLearner:
         return dots, values, [sum(v * pm(h >= 0) for v, h in zip(values, row)) for row in self.rows]
 
     def logits(self, latent):
+        wide = 4 if self.config.rule in ("means", "nearest-mean") else 1
+        below_all = -wide * self.head.copies * (self.head.latent + self.head.hidden) - 2
+        return [below_all if c in self.gone else score for c, score in enumerate(self.living_logits(latent))]
+
+    def living_logits(self, latent):
         _, values, scores = self.forward(latent)
+        if self.config.rule == "nearest-mean":
+            return [self.mean_score(values, row, count) for row, count in zip(self.rows, self.presented)]
         if self.config.rule != "means":
             return scores
         far, scores = 3 * self.top // 4, []  # h and -1 - h are equally far from 0
@@ -89,18 +98,49 @@ class SlowLearner:
             scores.append(sum(v * pm(h >= 0) * (3 if one else 1) - pm(one) for v, h, one in zip(values, row, strong)))
         return scores
 
+    def mean_score(self, values, row, count):
+        score, strong = self.head.copies * (self.head.latent + self.head.hidden), 0
+        for v, h in zip(values, row):
+            if h >= count // 2 or h < -(count // 2):
+                score += 3 * v * pm(h >= 0)
+                strong += 1
+            else:
+                score += v * pm(h >= 0)
+        return score - 2 * (strong // 2)
+
     def classify(self, latent):
         scores = self.logits(latent)
         return scores.index(max(scores))
 
+    def unknown(self, latent):
+        scores = self.logits(latent)
+        return max(scores) < self.limits[scores.index(max(scores))]
+
     # learning
 
+    def forget(self, label):
+        self.gone.add(label)
+        self.rows[label] = [0] * len(self.rows[label])
+        self.presented[label] = self.left[label] = self.limits[label] = self.counts[label] = 0
+        kept = [slot for slot in range(self.used) if self.labels[slot] != label]
+        empty = [None] * (len(self.slots) - len(kept))
+        self.slots, self.labels = [self.slots[slot] for slot in kept] + empty, [self.labels[slot] for slot in kept] + empty
+        self.used = len(kept)
+        while self.known > self.shipped and self.known - 1 in self.gone:
+            self.known -= 1
+            self.gone.discard(self.known)
+            self.rows.pop()
+
     def learn(self, latent, label):
-        if label == self.known:
-            self.known += 1
-            self.rows.append([0 if self.mask.bit() else -1 for _ in range(self.head.fan_in)])
+        if label == self.known or label in self.gone:
+            if label == self.known:
+                self.known += 1
+                self.rows.append(None)
+            self.gone.discard(label)
+            self.rows[label] = [0 if self.mask.bit() else -1 for _ in range(self.head.fan_in)]
             self.left[label] = self.config.prototype
-            self.presented = [0] * self.config.max_classes
+            if self.config.rule != "nearest-mean":
+                self.presented = [0] * self.config.max_classes
         self.present(latent, label)
         for _ in range(self.config.replays):
             self.replay()
@@ -147,11 +187,12 @@ class SlowLearner:
     def rival(self, scores, label):
         if self.config.rule != "margin":
             noisy = [s + self.table[self.noise.word(8)] for s in scores]
+            noisy = [min(noisy) - 1 if c in self.gone else s for c, s in enumerate(noisy)]
             drawn = noisy.index(max(noisy))
             return None if drawn == label else drawn
         best = None
         for c, score in enumerate(scores):
-            if c != label and (best is None or score > scores[best]):
+            if c != label and c not in self.gone and (best is None or score > scores[best]):
                 best = c
         return None if best is None or scores[label] - scores[best] >= self.config.margin else best
 
@@ -159,6 +200,13 @@ class SlowLearner:
         config = self.config
         dots, values, scores = self.forward(latent)
         rival = None if config.rule in ADDING else self.rival(scores, label)
+        if config.unknown and self.presented[label] > 0:
+            score, limit = self.mean_score(values, self.rows[label], self.presented[label]), self.limits[label]
+            slow = score >= limit and self.presented[label] >= 6
+            self.limits[label] = limit + math.floor((score - limit) / (16 if slow else 2))
+        if config.rule == "nearest-mean" and self.presented[label] == self.top - 1:
+            self.presented[label] //= 2
+            self.rows[label] = [h // 2 for h in self.rows[label]]
         self.presented[label] += 1
         if self.presented[label] == 255:
             self.presented = [n // 2 for n in self.presented]
@@ -172,7 +220,8 @@ class SlowLearner:
         if rival is None:
             return
         if config.weighted:
-            if self.noise.word(8) * (self.presented[label] + 1) >= 256 * (min(self.presented[:self.known]) + 1):
+            if self.noise.word(8) * (self.presented[label] + 1) >= 256 * (
+                    min(self.presented[c] for c in range(self.known) if c not in self.gone) + 1):
                 return
         if config.hidden_counter_bits:
             self.update_hidden(latent, dots, label, rival)

@@ -147,10 +147,11 @@ def random_case(seed):
         pick=rng.choice(("slot", "class", "least")), weighted=rng.random() < 0.4, prototype=rng.choice((0, 0, 2)),
         seed=rng.randrange(1000))
     if seed >= 60:
-        rule = "means" if seed % 2 and bits > 2 else "prototypes"
-        config = replace(config, rule=rule, slots=1, hidden_counter_bits=0, thinning=0, replays=0, weighted=False, prototype=0)
+        rule = "nearest-mean" if seed >= 76 else "means" if seed % 2 and bits > 2 else "prototypes"
+        config = replace(config, rule=rule, slots=1, hidden_counter_bits=0, thinning=0, replays=0, weighted=False, prototype=0,
+                         counter_bits=max(3, bits) if seed >= 76 else bits)
     numbers = np.random.default_rng(seed)
-    shipped = rng.randrange(classes + 1)
+    shipped = rng.randrange(classes + 1) * (seed < 76)
     count = rng.choice((30, 80))
     labels, started = [], shipped
     for _ in range(count):
@@ -172,7 +173,7 @@ def assert_equal(fast, slow):
     assert fast.registers == (slow.noise.state, slow.mask.state, slow.pick.state)
 
 
-@pytest.mark.parametrize("seed", range(76))
+@pytest.mark.parametrize("seed", range(100))
 def test_sequences(seed):
     head, config, hidden, output, latents, labels = random_case(seed)
     fast, slow = Learner(head, config, hidden, output), SlowLearner(head, config, hidden.tolist(), output.tolist())
@@ -198,6 +199,41 @@ def test_sequences(seed):
     assert_equal(fast, slow)
     fast.reset()
     assert fast.snapshot() == Learner(head, config, hidden, output).snapshot()
+
+
+@pytest.mark.parametrize("seed", [*range(30), *range(60, 90)])
+def test_classes_are_forgotten_and_samples_unknown(seed):
+    """Lessons of known, new and forgotten numbers between forgetting; all others stay bit for bit."""
+    head, config, hidden, output, latents, _ = random_case(seed)
+    config = replace(config, forget=True, unknown=config.rule == "nearest-mean")
+    fast, slow = Learner(head, config, hidden, output), SlowLearner(head, config, hidden.tolist(), output.tolist())
+    source, forgotten = random.Random(seed), 0
+    for latent in latents:
+        living = [c for c in range(fast.known) if c not in fast.forgotten]
+        if len(living) > (len(output) > 0) and source.random() < 0.2:
+            label, before = source.choice(living), fast.counters
+            fast.forget(label)
+            slow.forget(label)
+            forgotten += 1
+            stay = [c for c in living if c != label]
+            assert (fast.counters[stay] == before[stay]).all() and label not in fast.buffer.labels
+        free = [fast.next_free] * (fast.next_free < config.max_classes)
+        label = source.choice([c for c in living if c < fast.known and c not in fast.forgotten] + 3 * free)
+        fast.learn(latent[None], [label])
+        slow.learn(latent.tolist(), label)
+        assert_equal(fast, slow)
+        assert fast.limits == slow.limits and fast.forgotten == slow.gone
+    assert fast.logits(latents).tolist() == [slow.logits(x) for x in latents.tolist()]
+    assert fast.classify(latents).tolist() == [slow.classify(x) for x in latents.tolist()]
+    if config.unknown:
+        assert fast.unknown(latents).tolist() == [slow.unknown(x) for x in latents.tolist()]
+    assert forgotten or len(output) == config.max_classes == 1
+    other = Learner(head, config, hidden, output)
+    other.restore(fast.snapshot())
+    assert other.snapshot() == fast.snapshot() and other.logits(latents).tolist() == fast.logits(latents).tolist()
+    with pytest.raises(InputError, match="of another design"):
+        Learner(head, replace(config, forget=False, unknown=False), hidden, output).restore(
+            resealed(fast.snapshot(), 2))
 
 
 def test_the_random_cases_reach_the_corners():
@@ -318,12 +354,12 @@ def test_of_a_network():
 @pytest.mark.parametrize("change, line", [
     (dict(counter_bits=9), "counter_bits: found 9, expected a whole number from 1 to 8"),
     (dict(slots=0), "slots: found 0, expected a whole number from 1 to 16777216"),
-    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip, metaplastic, prototypes, means"),
+    (dict(rule="adam"), "rule: found 'adam', expected one of gumbel, margin, flip, metaplastic, prototypes, means, nearest-mean"),
     (dict(rule="means", counter_bits=2), "counter_bits: found 2, expected at least 3 with the rule means"),
     (dict(rule="prototypes", thinning=0), "replays: found 9, expected 0 with the rule prototypes, which moves one row by every sample"),
     (dict(counter_bits=4, confidence=8), "confidence: found 8, expected below 8, half the range of counter_bits = 4"),
     (dict(hidden_counter_bits=4), "hidden_counter_bits: found 4, but the head has no hidden layer; expected 0"),
-    (dict(rule=["gumbel"]), "rule: found ['gumbel'], expected one of gumbel, margin, flip, metaplastic, prototypes, means"),
+    (dict(rule=["gumbel"]), "rule: found ['gumbel'], expected one of gumbel, margin, flip, metaplastic, prototypes, means, nearest-mean"),
     (dict(weighted="no"), "weighted: found 'no', expected True or False"),
 ])
 def test_configurations_that_are_refused(change, line):
@@ -538,7 +574,7 @@ def test_damaged_states_are_refused_or_legal(seed):
 # Checks of designs, written from docs/on-chip-learning.md alone.
 
 def record(head, config, hidden, output):
-    rules, picks = ("gumbel", "margin", "flip", "metaplastic", "prototypes", "means"), ("slot", "class", "least")
+    rules, picks = ("gumbel", "margin", "flip", "metaplastic", "prototypes", "means", "nearest-mean"), ("slot", "class", "least")
     text = b"FBNNDSN\0"
     for number in (head.latent, head.copies, head.hidden, head.groups, head.hidden_copies, config.max_classes, config.slots,
                    config.counter_bits, config.hidden_counter_bits, rules.index(config.rule), config.temperature, config.margin,
@@ -551,7 +587,7 @@ def record(head, config, hidden, output):
     return text
 
 
-@pytest.mark.parametrize("seed", [*range(20), 60, 61])
+@pytest.mark.parametrize("seed", [*range(20), 60, 61, 76])
 def test_the_check_of_a_design_as_documented(seed):
     head, config, hidden, output, latents, labels = random_case(seed)
     learner = Learner(head, config, hidden, output)

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import {readState, readWeights, sampleBytes, scores, weightsOf, writeState} from "../../fbnn_hw/studio/web/memory.mjs";
 import {LinkError} from "../../fbnn_hw/studio/web/link.mjs";
-import {crc32, equal, isName, nameFault, named, pack, packFile, spelled, titled, unpack, unpackFile} from "../../fbnn_hw/studio/web/state.mjs";
+import {crc32, equal, isName, nameFault, named, pack, packFile, spelled, titled, unpack, unpackFile, without} from "../../fbnn_hw/studio/web/state.mjs";
 
 const bytes = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -70,12 +70,13 @@ for (const vector of vectors) {
   assert.equal(hex(packFile(vector.names, state, facts.check)), vector.file);
   assert.deepEqual(unpackFile(bytes(vector.file), facts), {names: vector.names, state});
   assert.deepEqual(unpackFile(text, facts).names, []);
-  const weights = weightsOf(state.output, facts.plan);
+  const weights = weightsOf(state, facts.plan);
   assert.deepEqual(await readWeights(chip, facts.plan, state.known), weights);
   vector.latents.forEach((latent, n) => {
     assert.equal(hex(sampleBytes(bytes(latent), facts)), vector.samples[n]);
-    assert.deepEqual(scores(bytes(latent), weights, facts), vector.scores[n]);
+    assert.deepEqual(scores(bytes(latent), weights, facts, state.forgotten), vector.scores[n]);
   });
+  for (const [label, after] of vector.less) assert.equal(hex(pack(without(state, label, facts), facts.check)), after);
   const sealed = (change) => {
     const copy = text.slice();
     change(copy);

@@ -25,7 +25,11 @@ LEARNERS = (
     (Head(32), LearnConfig(max_classes=5, slots=6, counter_bits=4, prototype=3), 4, 16),
     (Head(64, copies=2, hidden=32, groups=2, hidden_copies=3), LearnConfig(max_classes=6, slots=9, confidence=32, prototype=16), 4, 16),
     (Head(64, hidden=64), LearnConfig(max_classes=9, slots=12, counter_bits=7, prototype=2), 8, 32),
-    (Head(64, copies=2), LearnConfig(max_classes=6, slots=1, counter_bits=4, rule="means", replays=0, thinning=0), 4, 16))
+    (Head(64, copies=2), LearnConfig(max_classes=6, slots=1, counter_bits=4, rule="means", replays=0, thinning=0), 4, 16),
+    (Head(64), LearnConfig(max_classes=6, slots=1, counter_bits=4, rule="nearest-mean", replays=0, thinning=0), 4, 16),
+    (Head(64), LearnConfig(max_classes=7, slots=1, counter_bits=4, rule="nearest-mean", replays=0, thinning=0, unknown=True, forget=True),
+     4, 16),
+    (Head(32), LearnConfig(max_classes=6, slots=9, prototype=3, forget=True), 4, 16))
 NAMES = ["cat", "a \"b\"", "caf\u00e9 \U0001f375", "<img src=x onerror=alert(1)>"]
 
 
@@ -50,17 +54,28 @@ def vectors():
 def _vector(head, config, pixels, lanes):
     source = np.random.default_rng(29)
     hidden = source.integers(0, 2, (head.hidden, head.hidden_fan_in), np.uint8)
-    learner = Learner(head, config, hidden, source.integers(0, 2, (2, head.fan_in), np.uint8))
-    labels = [2, 3, 2, 0, 3] * (5 if config.adds else 1)  # enough for counters at their ends
+    shipped = 0 if config.rule == "nearest-mean" else 2
+    learner = Learner(head, config, hidden, source.integers(0, 2, (shipped, head.fan_in), np.uint8))
+    labels = [*range(shipped, 2), *[2, 3, 2, 0, 3] * (5 if config.adds else 1)]  # enough for counters at their ends
     learner.learn(source.integers(0, 2, (len(labels), head.latent), np.uint8), labels)
-    memory, plan = Memory(), LearnPlan.of(head, config, pixels, lanes, 2, 3, 11)
+    memory, plan = Memory(), LearnPlan.of(head, config, pixels, lanes, shipped, 3, 11)
     chip = ChipState(plan, learner, memory.peek, memory.poke)
+    names = list(NAMES)
+    if config.forget:
+        learner.forget(1)
+        names[1] = None
     snapshot = learner.snapshot()
     chip.restore(snapshot)
+    less = []  # [class, snapshot after it was forgotten, too]
+    for label in (2, 3) if config.forget else ():
+        other = Learner(head, config, hidden, learner.shipped)
+        other.restore(snapshot)
+        other.forget(label)
+        less.append([label, other.snapshot().hex()])
     latents = source.integers(0, 2, (4, head.latent), np.uint8)
     return {
-        "facts": page.of_learner(learner, plan), "snapshot": snapshot.hex(), "names": NAMES,
-        "file": Taught(tuple(NAMES), snapshot).pack().hex(),
+        "facts": page.of_learner(learner, plan), "snapshot": snapshot.hex(), "names": names, "less": less,
+        "file": Taught(tuple(names), snapshot).pack().hex(),
         "memory": [[space, address, format(word, "x")] for (space, address), word in sorted(memory.words.items()) if word],
         "latents": [row.tobytes().hex() for row in np.packbits(latents, axis=1, bitorder="little")],
         "scores": learner.logits(latents).tolist(),
@@ -71,7 +86,8 @@ def _vector(head, config, pixels, lanes):
 def _changes(source, snapshot, learner, count=400):
     """[offset, byte, whether the snapshot is then of a state of this learner, under a right check sum], of parts that are no counters."""
     changes = []
-    end = 49 + 2 * learner.config.max_classes + (2 + learner.head.latent // 8) * learner.buffer.used
+    config = learner.config
+    end = 49 + (2 + 2 * config.unknown + config.forget) * config.max_classes + (2 + learner.head.latent // 8) * learner.buffer.used
     for offset, byte in zip(source.integers(18, end, count).tolist(), source.integers(0, 256, count).tolist()):
         byte = byte if len(changes) % 4 else byte % 4
         changed = bytearray(snapshot)

@@ -38,6 +38,16 @@ class ReplayBuffer:
             self.counts[label] += 1
         self.samples[:self.used] = bits.to_integers(latents)
 
+    def remove(self, label):
+        """Take the exemplars of a class out; the others move down and keep their order."""
+        keep = [slot for slot in range(self.used) if self.labels[slot] != label]
+        labels, samples = ([values[slot] for slot in keep] for values in (self.labels, self.samples))
+        self.clear()
+        self.used = len(keep)
+        self.labels[:self.used], self.samples[:self.used] = labels, samples
+        for kept in labels:
+            self.counts[kept] += 1
+
     def draw(self, label):
         """A random slot of class `label`: draws words until one fits.  The class must have an exemplar."""
         labels = self.labels

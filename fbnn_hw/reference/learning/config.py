@@ -9,13 +9,17 @@ from .rules import RULES
 
 PICKS = ("slot", "class", "least")
 """Their order is part of the check value of a design, see `snapshot.Design`."""
-PROTOTYPES, MEANS = "prototypes", "means"
-ADDING = PROTOTYPES, MEANS
+PROTOTYPES, MEANS, NEAREST_MEAN = "prototypes", "means", "nearest-mean"
+ADDING = PROTOTYPES, MEANS, NEAREST_MEAN
 """The rules without replay: no slot is ever filled, one is enough."""
-ADDING_DEFAULTS = {"slots": 1, "counter_bits": 4, "replays": 0, "thinning": 0}
+ADDING_DEFAULTS = {rule: {"slots": 1, "counter_bits": 8 if rule == NEAREST_MEAN else 4, "replays": 0, "thinning": 0} for rule in ADDING}
 """Options that a `LearnConfig` of one of them gets where nobody chose others."""
-MEANS_BITS = 3
-"""The least width of a counter with the rule "means"."""
+TWO_BITS = MEANS, NEAREST_MEAN
+"""The rules whose weights have two bits, the second for those that are strong."""
+TWO_BITS_WIDTH = 3
+"""The least width of a counter with one of them."""
+FORGOTTEN = 128
+"""A chip marks a forgotten class by this bit of its prototype presentations to come."""
 MAX_SLOTS = 2 ** 24
 PRESENTED_BITS = 8
 
@@ -105,8 +109,8 @@ class LearnConfig:
         B: bits of a counter of the output layer, and of the hidden layer.  0: the hidden layer does
         not learn.
     rule : str
-        One of RULES, see `rules`.  With "prototypes" and "means", replays, thinning, prototype
-        and hidden_counter_bits are 0 and slots is 1.
+        One of RULES, see `rules`.  With one of ADDING, replays, thinning, prototype and
+        hidden_counter_bits are 0 and slots is 1.
     temperature : int
         1 / alpha of the softmax that the rule "gumbel" draws from.
     margin : int
@@ -128,6 +132,11 @@ class LearnConfig:
         First presentations of a new class that add the input to its row, whatever the scores.
     seed : int
         Of the registers.
+    unknown : bool
+        A class has a limit, which it learns from its own samples: the answer to a sample whose largest score is below the limit of its
+        class is "unknown".  With the rule "nearest-mean" alone.
+    forget : bool
+        Classes can be forgotten one by one.
     """
 
     max_classes: int
@@ -146,6 +155,8 @@ class LearnConfig:
     weighted: bool = False
     prototype: int = 0
     seed: int = 1
+    unknown: bool = False
+    forget: bool = False
 
     def verify(self):
         """Raise UsageError at the first value that is not legal."""
@@ -159,10 +170,15 @@ class LearnConfig:
         for name, legal in (("rule", RULES), ("pick", PICKS)):
             if not isinstance(value := getattr(self, name), str) or value not in legal:
                 raise UsageError(f"{name}: found {show(value)}, expected one of {', '.join(legal)}")
-        if not isinstance(self.weighted, bool):
-            raise UsageError(f"weighted: found {show(self.weighted)}, expected True or False")
-        if self.rule == MEANS and self.counter_bits < MEANS_BITS:
-            raise UsageError(f"counter_bits: found {self.counter_bits}, expected at least {MEANS_BITS} with the rule {MEANS}")
+        for name in ("weighted", "unknown", "forget"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise UsageError(f"{name}: found {show(value)}, expected True or False")
+        if self.unknown and self.rule != NEAREST_MEAN:
+            raise UsageError(f"unknown: expected False with the rule {self.rule}; {NEAREST_MEAN} alone has scores of one scale")
+        if self.forget and self.prototype >= FORGOTTEN:
+            raise UsageError(f"prototype: found {self.prototype}, expected below {FORGOTTEN} where classes can be forgotten")
+        if self.rule in TWO_BITS and self.counter_bits < TWO_BITS_WIDTH:
+            raise UsageError(f"counter_bits: found {self.counter_bits}, expected at least {TWO_BITS_WIDTH} with the rule {self.rule}")
         if self.adds:
             for name in ("replays", "thinning", "prototype", "hidden_counter_bits"):
                 if value := getattr(self, name):
@@ -179,6 +195,24 @@ class LearnConfig:
     def adds(self):
         """Whether every sample moves the row of its class and nothing else."""
         return self.rule in ADDING
+
+    @property
+    def planes(self):
+        """Binary rows of a class that a score is the sum of."""
+        return 4 if self.rule in TWO_BITS else 1
+
+    def strong(self, presented):
+        """With weights of two bits: the least counter of a weight that counts three times.  presented: count of its class."""
+        return presented >> 1 if self.rule == NEAREST_MEAN else 3 * 2 ** self.counter_bits // 8
+
+    @property
+    def most_presented(self):
+        """The largest count of presentations.  With the rule "nearest-mean", a class's sums cannot run over up to so many samples."""
+        return 2 ** (self.counter_bits - 1) - 1 if self.rule == NEAREST_MEAN else 2 ** PRESENTED_BITS - 2
+
+    def forgotten_score(self, fan_in):
+        """The score of a forgotten class, below all that others can have."""
+        return -2 - fan_in * self.planes
 
     def to_dict(self):
         return asdict(self)

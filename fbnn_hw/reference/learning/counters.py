@@ -30,12 +30,18 @@ def start(weights, width, ones, confidence=0):
     return [weights if confidence >> b & 1 else weights ^ ones for b in range(width - 1)] + [weights]
 
 
-def strong(row):
-    """A mask of the counters in the outer eighth at either end of the range, h >= 3/4 * 2^(B-1) or below -3/4 * 2^(B-1).
+def strong(row, least, ones):
+    """A mask of the counters with h >= `least` or h < -`least`, from 0 to 2^(B-1) - 1."""
+    mask = ones
+    for b, plane in enumerate(row[:-1]):
+        size = plane ^ row[-1] ^ ones  # bit b of h, or of -1 - h where h is negative
+        mask = mask & size if least >> b & 1 else mask | size
+    return mask
 
-    Their top three bits are equal in the planes.  B is at least 3.
-    """
-    return ~(row[-1] ^ row[-2] | row[-1] ^ row[-3])
+
+def halve(row, ones):
+    """Counters become h / 2, rounded down."""
+    row[:-1] = [*row[1:-1], row[-1] ^ ones]
 
 
 def move(row, towards, moves, ones):

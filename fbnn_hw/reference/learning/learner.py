@@ -4,6 +4,7 @@ A latent, a row of weights and a mask are each one integer, bit i for element i.
 at once, which is faster than arrays for rows this short.  Counters are planes of such integers, see `counters`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Self
 
@@ -13,7 +14,7 @@ from ...base import bits
 from ...base.errors import InputError, UsageError, show, whole
 from . import counters
 from .buffer import ReplayBuffer
-from .config import MEANS, PRESENTED_BITS, Head, LearnConfig
+from .config import MEANS, NEAREST_MEAN, PRESENTED_BITS, TWO_BITS, Head, LearnConfig
 from .lfsr import MASK, NOISE, PICK, Lfsr
 from .rules import HELD_BITS, gumbel_table, make
 from .snapshot import Design, State
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ...ir.network import Network
 
 PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
+EARLY, FAST, SLOW = 6, 1, 4
+"""A limit moves to a score above it by 2^-SLOW of the way, to one below it or of the samples before number EARLY + 1 by 2^-FAST."""
 
 
 def _spread(copies):
@@ -70,7 +73,11 @@ class Learner(Design):
     known : int
         Number of the classes known.
     frozen : bool
-        Whether `learn`, `store` and `rehearse` change nothing.
+        Whether `learn`, `store`, `rehearse` and `forget` change nothing.
+    forgotten : set of int
+        Numbers below `known` that have no class.  Learning one of them starts a class there.
+    limits : list of int
+        With config.unknown, of each class: the least score with which it is the answer.
     presentations, updates, flips : int
         How many there were since reset.  They are no part of the hardware's state.
 
@@ -89,6 +96,8 @@ class Learner(Design):
             raise UsageError(f"hidden_counter_bits: found {config.hidden_counter_bits}, but the head has no hidden layer; expected 0")
         output = _rows("shipped rows", [] if output is None else output, head.fan_in)
         hidden = _rows("shipped hidden weights", [] if hidden is None else hidden, head.hidden_fan_in, head.hidden)
+        if len(output) and config.rule == NEAREST_MEAN:
+            raise UsageError(f"shipped rows: found {len(output)}, expected none with the rule {NEAREST_MEAN}, which counts its own samples")
         if len(output) > config.max_classes:
             raise UsageError(f"max_classes: found {config.max_classes}, expected at least {len(output)}, the shipped classes")
         super().__init__(head, config, output, hidden)
@@ -108,9 +117,8 @@ class Learner(Design):
     def of(cls, network: "Network", config: LearnConfig, keep_classes: bool = True) -> Self:
         """A learner that starts from the classifier of a network.
 
-        keep_classes: False starts with its hidden layer alone and no class.  With the rules
-        `prototypes` and `means` the learner reads the latent and starts with no class.  Raises InputError where
-        the classifier is not one that learns on the chip.
+        keep_classes: False starts with its hidden layer alone and no class.  With the rules of `config.ADDING` the learner reads the
+        latent and starts with no class.  Raises InputError where the classifier is not one that learns on the chip.
         """
         if config.adds:
             return cls(Head.of_latent(network.topology), config)
@@ -130,7 +138,8 @@ class Learner(Design):
     def reset(self) -> None:
         """Return to the state after power-up: shipped weights, empty buffer, registers at their seeds."""
         config = self.config
-        self.known, self.frozen = len(self.shipped), False
+        self.known, self.frozen, self.forgotten = len(self.shipped), False, set()
+        self.limits = [0] * config.max_classes
         self._set_output(self._started(self.shipped, config.counter_bits, self._ones))
         self._hidden = self._started(self.shipped_hidden, max(1, config.hidden_counter_bits), self._hidden_ones)
         self.buffer.clear()
@@ -187,16 +196,24 @@ class Learner(Design):
     def logits(self, latents: np.ndarray) -> np.ndarray:
         """Logits of the classes known: latents, uint8 bits (N, latent) -> int32 (N, known).
 
-        With the rule `means` a strong weight is 3 or -3, and each input adds 1 to the logit, or takes 1 from it where its weight is strong.
-        Raises as `sample_bits`.
+        With the rules of `config.TWO_BITS` a strong weight is 3 or -3.  To a logit the fan-in is added, and taken from it are 2 a strong
+        weight, with `nearest-mean` 2 for every second one.  A forgotten class has `forgotten_score`.  Raises as `sample_bits`.
         """
         x = bits.from_bits(self.sample_bits(latents), np.float32).repeat(self.head.copies, 1)
         rows, fan_in = self._output[:self.known], self.head.fan_in
         weights, bias = self._signs(rows, fan_in), 0
-        if self.config.rule == MEANS:
-            strong = bits.from_integers([counters.strong(row) & self._ones for row in rows], fan_in).astype(np.float32)
-            weights, bias = weights * (1 + 2 * strong), (1 - 2 * strong).sum(1)
-        return (x @ weights.T + bias).astype(np.int32)
+        if self.config.rule in TWO_BITS:
+            masks = [self._strong(row, label) for label, row in enumerate(rows)]
+            strong = bits.from_integers(masks, fan_in).astype(np.float32)
+            counts = strong.sum(1)
+            weights, bias = weights * (1 + 2 * strong), fan_in - 2 * (counts if self.config.rule == MEANS else counts // 2)
+        scores = (x @ weights.T + bias).astype(np.int32)
+        scores[:, list(self.forgotten)] = self.config.forgotten_score(fan_in)
+        return scores
+
+    def _strong(self, row, label):
+        """A mask of the strong weights in the row of a class."""
+        return counters.strong(row, self.config.strong(self.presented[label]), self._ones)
 
     @staticmethod
     def _signs(rows, count):
@@ -211,6 +228,13 @@ class Learner(Design):
         if not self.known:
             raise UsageError("classify: the learner knows no class, expected one that it was taught")
         return self.logits(latents).argmax(1)
+
+    def unknown(self, latents: np.ndarray) -> np.ndarray:
+        """Whether the answer is "unknown", bool (N,): the largest logit of each latent is below the limit of its class."""
+        if not (self.config.unknown and self.known):
+            return np.zeros(len(latents), bool)
+        logits = self.logits(latents)
+        return logits.max(1) < np.array(self.limits)[logits.argmax(1)]
 
     # learning
 
@@ -227,8 +251,8 @@ class Learner(Design):
         for x, label in progress(samples) if progress else samples:
             if self.frozen:
                 return
-            if label == self.known:
-                self._start_class()
+            if label == self.known or label in self.forgotten:
+                self._start_class(label)
             self._present(x, label)
             for _ in range(self.config.replays):
                 self._replay()
@@ -236,7 +260,7 @@ class Learner(Design):
                 self.buffer.store(x, label)
 
     def store(self, latents: np.ndarray, labels: Sequence[int] | np.ndarray) -> None:
-        """Put samples of known classes into the buffer without learning them; with the rules `prototypes` and `means` nothing happens."""
+        """Put samples of known classes into the buffer without learning them; with the rules of `config.ADDING` nothing happens."""
         for x, label in zip(*self._checked(latents, labels, 0)):
             if not (self.frozen or self._adds):
                 self.buffer.store(x, label)
@@ -247,6 +271,35 @@ class Learner(Design):
             raise UsageError(f"rehearse: found {show(count)}, expected a whole number from 0")
         for _ in range(0 if self.frozen else count):
             self._replay()
+
+    def forget(self, label: int) -> None:
+        """Forget a class: its row and its exemplars.  All others stay as they are and keep their numbers.
+
+        Raises UsageError where the design cannot forget, the class is not known, or it is the last one of a design that ships some.
+        """
+        if not self.config.forget:
+            raise UsageError("forget: the design cannot forget a class, expected one made with generate --forget")
+        if not whole(label) or label >= self.known or label in self.forgotten:
+            raise UsageError(f"forget: found class {show(label)}, expected one that is known")
+        if len(self.shipped) and self.known - len(self.forgotten) == 1:
+            raise UsageError(f"forget: class {label} is the last one known, expected another that stays")
+        if self.frozen:
+            return
+        self.forgotten.add(label)
+        self._set_row(label, counters.start(self._ones, self.config.counter_bits, self._ones))
+        self.presented[label] = self.prototypes_left[label] = self.limits[label] = 0
+        self.buffer.remove(label)
+        while self.known > len(self.shipped) and self.known - 1 in self.forgotten:
+            self.known -= 1
+            self.forgotten.remove(self.known)
+
+    @property
+    def next_free(self) -> int:
+        """Number of the next new class, the lowest that has none; max_classes where there is no room."""
+        return min(self.forgotten, default=self.known)
+
+    def _set_row(self, label, row):
+        self._output[label], self._weights[label] = row, row[-1]
 
     def _checked(self, latents, labels, new=1):
         """Lists of the latents as integers and of the labels."""
@@ -261,16 +314,19 @@ class Learner(Design):
             if label >= self.config.max_classes:
                 raise UsageError(f"label {label}: the chip has rows for {self.config.max_classes} classes; "
                                  f"expected a design with a larger max_classes")
+            if label in self.forgotten and not new:
+                raise UsageError(f"label {label}: the class was forgotten, expected one that is known")
             classes = max(classes, label + 1)
         return bits.to_integers(latents), labels
 
-    def _start_class(self):
+    def _start_class(self, label):
         """Counters of the new row start at 0 or -1, bit 1 or 0 of the mask register; the counts of presentations start anew."""
-        row, self.known = self.known, self.known + 1
-        self._weights[row] = weights = self._mask.integer(self.head.fan_in)
-        self._output[row] = counters.start(weights, self.config.counter_bits, self._ones)
-        self.prototypes_left[row] = self.config.prototype
-        self.presented = [0] * len(self.presented)
+        self.known += label == self.known
+        self.forgotten.discard(label)
+        self._set_row(label, counters.start(self._mask.integer(self.head.fan_in), self.config.counter_bits, self._ones))
+        self.prototypes_left[label] = self.config.prototype
+        if self.config.rule != NEAREST_MEAN:
+            self.presented = [0] * len(self.presented)
 
     def _replay(self):
         buffer, pick = self.buffer, self.config.pick
@@ -300,6 +356,8 @@ class Learner(Design):
         self.presentations += 1
         values = self._forward(x) if self._extends else x
         if self._adds:
+            if self.config.unknown and self.presented[label]:
+                self._move_limit(label, values)
             self._count(label)
             self.updates += 1
             self._move(label, values, self._ones)
@@ -309,6 +367,8 @@ class Learner(Design):
             scores = [noise - 2 * (weights ^ values).bit_count() for noise, weights in zip(self._noise.values(known), self._weights)]
         else:
             scores = [-2 * (weights ^ values).bit_count() for weights in self._weights[:known]]
+        for row in self.forgotten:
+            scores[row] = -math.inf
         presented = self._count(label)
         if self.prototypes_left[label]:
             self.prototypes_left[label] -= 1
@@ -318,7 +378,8 @@ class Learner(Design):
         if rival is None:
             return
         if self.config.weighted:
-            if self._noise.integer(8) * (presented[label] + 1) >= (min(presented[:known]) + 1) << PRESENTED_BITS:
+            if self._noise.integer(8) * (presented[label] + 1) >= (min(
+                    count for row, count in enumerate(presented[:known]) if row not in self.forgotten) + 1) << PRESENTED_BITS:
                 return
         self.updates += 1
         if self._learn_hidden:
@@ -332,11 +393,26 @@ class Learner(Design):
             self._move(rival, values ^ self._ones, away)
 
     def _count(self, label):
-        """Count a presentation; returns the counts, which are halved where one is at its top."""
+        """Count a presentation; returns the counts, which are halved where one is at its top.
+
+        With `nearest-mean` the one at its top is halved before, together with the sums of its class.
+        """
+        if self.config.rule == NEAREST_MEAN and self.presented[label] == self.config.most_presented:
+            counters.halve(self._output[label], self._ones)
+            self.presented[label] >>= 1
         self.presented[label] += 1
         if self.presented[label] == PRESENTED_TOP:
             self.presented = [n >> 1 for n in self.presented]
         return self.presented
+
+    def _move_limit(self, label, values):
+        """Move the limit of a class towards the score of one of its samples, which has not been learned yet."""
+        fan_in, against = self.head.fan_in, self._weights[label] ^ values
+        strong = self._strong(self._output[label], label)
+        count = strong.bit_count()
+        score = 2 * fan_in - 2 * against.bit_count() + 2 * count - 4 * (against & strong).bit_count() - 2 * (count // 2)
+        limit = self.limits[label]
+        self.limits[label] += score - limit >> (FAST if score < limit or self.presented[label] < EARLY else SLOW)
 
     def _forward(self, x):
         """Input of the output layer, an integer of fan_in bits."""
@@ -396,7 +472,8 @@ class Learner(Design):
         buffer = self.buffer
         return State(
             self.design, self.known, self.frozen, self.registers, list(self.presented), list(self.prototypes_left),
-            buffer.labels[:buffer.used], buffer.latents, self.counters[:self.known], self.hidden_counters if self._learn_hidden else None)
+            buffer.labels[:buffer.used], buffer.latents, self.counters[:self.known], self.hidden_counters if self._learn_hidden else None,
+            list(self.limits) if self.config.unknown else None, frozenset(self.forgotten) if self.config.forget else None)
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; docs/on-chip-learning.md, section "Snapshots", gives the layout."""
@@ -410,6 +487,7 @@ class Learner(Design):
         self._set_output(counters.to_planes(state.output, self.config.counter_bits))
         self.known, self.frozen = state.known, state.frozen
         self.presented, self.prototypes_left = state.presented, state.left
+        self.limits, self.forgotten = list(state.limits or self.limits), set(state.forgotten or ())
         self.buffer.restore(state.labels, state.latents)
         for lfsr, value in zip((self._noise, self._mask, self._pick), state.registers):
             lfsr.state = value

@@ -147,9 +147,19 @@ class Means(Prototypes):
     name = "means"
 
 
+@dataclass(frozen=True)
+class NearestMean(Means):
+    """`Means` whose weights are strong where the sum is half of the number of samples or more, so that means of 1/4 and 3/4 are compared.
+
+    Sums and number are halved together before a sum could run over; a mean stays as it is.
+    """
+
+    name = "nearest-mean"
+
+
 RULES = {"gumbel": lambda config: Gumbel(), "margin": lambda config: Margin(config.margin), "flip": lambda config: Flip(),
          "metaplastic": lambda config: Metaplastic(metaplastic_table(config.counter_bits)), "prototypes": lambda config: Prototypes(),
-         "means": lambda config: Means()}
+         "means": lambda config: Means(), "nearest-mean": lambda config: NearestMean()}
 """Their order is part of the check value of a design, see `snapshot.Design`."""
 
 

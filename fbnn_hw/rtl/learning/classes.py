@@ -17,8 +17,9 @@ class Scan(IntEnum):
     """The purpose of a scan of all classes; `label` is one of them."""
 
     CLEAR = 0  # all zero
-    NEW = 1  # presented = 0 for all, left[label] = prototype
+    NEW = 1  # presented = 0 for all, or with `most` for the label; left[label] = prototype
     PRESENT = 2  # presented[label] += 1, left[label] -= 1 unless 0; if presented[label] is then 255, a second round halves all
+    # With `most` presented[label] is halved before, where it is `most`.
     LEAST = 3  # best = the class with slots that is presented least
     FULLEST = 4  # best = the class with the most slots, `label` if it is among them
     ADD = 5  # counts[label] += 1
@@ -36,9 +37,13 @@ class ClassTable(wiring.Component):
     classes : int
         Rows of the table.
     count_bits : int
-        Width of a count.
+        Width of a count, with `unknown` of a limit.
     prototype : int
         Prototype presentations of a new class.
+    most : int
+        Count of presentations that is halved before the next one, alone; 0: see `Scan`.
+    unknown, forget : bool
+        Of the `LearnPlan`.  With `unknown` each class has a limit in the place of its slots, which are none.
 
     Members
     -------
@@ -50,6 +55,12 @@ class ClassTable(wiring.Component):
     best : Out(range(classes))
     starting : Out(1)
         After PRESENT: left[label] was not 0.
+    presents : Out(8), halves : Out(1)
+        With `most`, after PRESENT: presented[label], and whether it was halved before.
+    gone : Out(1)
+        With `forget`: entry `host_index` is of a forgotten class, as presented_left says by its highest bit.
+    move : In(1), limit : In(count_bits)
+        With `unknown`: write the limit of entry `host_index`, between scans; `counts` reads it.
     host_index : In, counts : Out(count_bits), presented_left : Out(16)
         Entry `host_index`, a clock later, between scans; presented_left: presented, then left.
     host_write : In(2), data : In(16)
@@ -65,12 +76,15 @@ class ClassTable(wiring.Component):
     Two block RAMs.
     """
 
-    def __init__(self, classes, count_bits, prototype):
-        self.classes, self.count_bits, self.prototype = classes, count_bits, prototype
+    def __init__(self, classes, count_bits, prototype, most=0, unknown=False, forget=False):
+        self.classes, self.count_bits, self.prototype, self.most = classes, count_bits, prototype, most
+        self.unknown, self.forget = unknown, forget
         index = range(max(2, classes))
-        self.key_bits = max(count_bits, 8)
+        self.key_bits = 8 if unknown else max(count_bits, 8)
         super().__init__({
             "start": In(1), "scan": In(Scan), "label": In(index), "done": Out(1), "best": Out(index), "starting": Out(1),
+            **({"presents": Out(8), "halves": Out(1)} if most else {}), **({"gone": Out(1)} if forget else {}),
+            **({"move": In(1), "limit": In(count_bits)} if unknown else {}),
             "host_index": In(index), "counts": Out(count_bits), "presented_left": Out(16), "host_write": In(2), "data": In(16)})
 
     def elaborate(self, platform):
@@ -78,7 +92,8 @@ class ClassTable(wiring.Component):
         depth = max(2, self.classes)
         attributes = {"ram_style": "block"}
         m.submodules.counts = counts = Memory(shape=self.count_bits, depth=depth, init=[], attrs=attributes)
-        m.submodules.presented_left = presented_left = Memory(shape=16 if self.prototype else 8, depth=depth, init=[], attrs=attributes)
+        shape = 16 if self.prototype else 8 + self.forget
+        m.submodules.presented_left = presented_left = Memory(shape=shape, depth=depth, init=[], attrs=attributes)
         read, write = [m_.read_port() for m_ in (counts, presented_left)], [m_.write_port() for m_ in (counts, presented_left)]
         place = Signal(range(depth))
         running = unnamed()
@@ -92,26 +107,35 @@ class ClassTable(wiring.Component):
         renews = unnamed()
         address = Mux(running, place, self.host_index)
         m.d.comb += [*(port.addr.eq(address) for port in (*read, *write)), self.counts.eq(read[0].data),
-                     self.presented_left.eq(read[1].data)]
+                     self.presented_left.eq(self._word(read[1].data))]
         is_label = place == self.label
         m.d.sync += [at_label.eq(is_label), adds.eq(is_label & (scan == Scan.ADD)), removes.eq(is_label & (scan == Scan.REMOVE)),
                      presents.eq(is_label & (scan == Scan.PRESENT) & ~halve), renews.eq(is_label & (scan == Scan.NEW))]
 
-        count, presented = read[0].data, read[1].data[:8]
-        left = read[1].data[8:]
+        count, presented = Const(0, 1) if self.unknown else read[0].data, read[1].data[:8]
+        left = read[1].data[8:15 if self.forget else None]
         new_count = count + Cat(adds | removes, removes.replicate(self.count_bits - 1))
         more = Signal(8)
-        m.d.comb += more.eq(presented + presents)
-        new_presented = Mux((scan == Scan.CLEAR) | (scan == Scan.NEW), 0, Mux(halve, more >> 1, more))
+        halves = presented == self.most
+        if self.most:
+            m.d.comb += more.eq(Mux(presents & halves, presented >> 1, presented) + presents)
+            new_presented = Mux((scan == Scan.CLEAR) | renews, 0, more)
+        else:
+            m.d.comb += more.eq(presented + presents)
+            new_presented = Mux((scan == Scan.CLEAR) | (scan == Scan.NEW), 0, Mux(halve, more >> 1, more))
         new_left = []
         if self.prototype:
             less = Mux(left.any(), left - presents, 0)
-            new_left = [Mux(scan == Scan.CLEAR, 0, Mux(renews, self.prototype, less))[:8]]
+            new_left = [Mux(scan == Scan.CLEAR, 0, Mux(renews, self.prototype, less))[:7 if self.forget else 8]]
+        if self.forget:
+            m.d.comb += self.gone.eq(read[1].data[-1])
+            new_left.append(self.gone & (scan != Scan.CLEAR) & ~renews)
         m.d.comb += [
             write[0].data.eq(Mux(running, Mux(scan == Scan.CLEAR, 0, new_count), self.data)),
-            write[1].data.eq(Mux(running, Cat(new_presented[:8], *new_left), self.data)),
+            write[1].data.eq(Mux(running, Cat(new_presented[:8], *new_left), self._stored(self.data))),
             *(port.en.eq(Mux(running, second, self.host_write[i])) for i, port in enumerate(write))]
-
+        if self.unknown:
+            self._limits(m, write[0], running, second & ((scan == Scan.CLEAR) | renews))
         # The least key wins, the first of equals; of the counts complements are keys, and `label` comes before its equals.
         fullest = scan == Scan.FULLEST
         key = Cat(~(at_label & fullest), Mux(fullest, ~(count | Const(0, self.key_bits)), presented))
@@ -130,13 +154,29 @@ class ClassTable(wiring.Component):
             with m.If(second):
                 m.d.sync += [place.eq(place + 1), wins.eq((count != 0) & (key < least))]
                 with m.If(presents):
-                    m.d.sync += [full.eq(presented == TOP - 1), self.starting.eq(left.any() if self.prototype else 0)]
+                    m.d.sync += [full.eq(Const(0) if self.most else presented == TOP - 1),
+                                 self.starting.eq(left.any() if self.prototype else 0)]
+                    if self.most:
+                        m.d.sync += [self.presents.eq(more), self.halves.eq(halves)]
                 with m.If(last):
                     m.d.sync += place.eq(0)
-                    with m.If(~halve & full | presents & (presented == TOP - 1)):
+                    with m.If(Const(0) if self.most else ~halve & full | presents & (presented == TOP - 1)):
                         m.d.sync += halve.eq(1)
                     with m.Else():
                         m.d.sync += [running.eq(0), ends.eq(1)]
         with m.If(self.start):
             m.d.sync += [running.eq(1), place.eq(0), second.eq(0), least.eq(-1), halve.eq(0), full.eq(0)]
         return m
+
+    def _word(self, stored):
+        """The word of a host from what is stored: without prototype presentations a forgotten class has one bit behind `presented`."""
+        return Cat(stored[:8], Const(0, 7), stored[8]) if self.forget and not self.prototype else stored
+
+    def _stored(self, word):
+        """Inverse of `_word`."""
+        return Cat(word[:8], word[15]) if self.forget and not self.prototype else word
+
+    def _limits(self, m, write, running, renews):
+        """The writes of limits: 0 of a class that begins, one of the learner, or one of the host."""
+        m.d.comb += [write.data.eq(Mux(self.move, self.limit, self.data[:self.count_bits] & ~running.replicate(self.count_bits))),
+                     write.en.eq(Mux(running, renews, self.host_write[0] | self.move))]

@@ -12,7 +12,7 @@ class CounterMover:
     def _new_class(self, m, s):
         """States that set the counters of a new class to their start values."""
         def created():
-            m.d.sync += [self.class_count.eq(self.class_count + 1), s.starting.eq(1), s.new.eq(0)]
+            m.d.sync += [self.class_count.eq(self.class_count + (s.new if self.plan.forget else 1)), s.starting.eq(1), s.new.eq(0)]
             self._begin_move(m, s)
         self._visit(m, s, "NEW", Scan.NEW, created)
 
@@ -40,8 +40,12 @@ class CounterMover:
                 m.d.sync += s.waits.eq(0)
                 with m.If(s.waits):
                     m.d.sync += [weights.eq(Cat(weights, plane)[p.per_word:]) for weights, plane in zip(s.weights, self._planes(s))]
+                    if p.averages:
+                        m.d.sync += s.odd.eq(s.odd ^ s.strong.xor())
         with s.states.state("ROW"):
             m.d.comb += s.redraw.eq(1)
+            if p.averages:
+                m.d.sync += s.odd.eq(0)
             s.states.go("READ")
         with s.states.state("READ"):
             with m.If(drawing):

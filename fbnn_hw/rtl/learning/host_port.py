@@ -50,7 +50,10 @@ class HostPort:
                 m.d.sync += self.host_reply[:self.plan.class_bits].eq(s.label_read.data)
             with m.Case(Space.COUNTS):
                 m.d.comb += classes.host_write[0].eq(host.write)
-                m.d.sync += self.host_reply[:len(classes.counts)].eq(classes.counts)
+                if self.plan.unknown:  # a limit
+                    m.d.sync += self.host_reply[:16].eq(classes.counts.as_signed())
+                else:
+                    m.d.sync += self.host_reply[:len(classes.counts)].eq(classes.counts)
             with m.Case(Space.PRESENTED):
                 m.d.comb += classes.host_write[1].eq(host.write)
                 m.d.sync += self.host_reply[:16].eq(classes.presented_left)

@@ -10,21 +10,16 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.learner import READ_LATENCY
 from ...machine.protocol import Command, Space
-from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed
 from ..states import OneHot
-from . import noise
 from .classes import ClassTable, Scan
 from .counters import CounterMover
 from .host_port import HostPort
 from .lfsr import Registers
-from .noise import NoiseTable
-from .replay_buffer import MASK_REGISTER, NOISE_REGISTER, PICK_REGISTER, ReplayBuffer, Table
+from .replay_buffer import MASK_REGISTER, PICK_REGISTER, ReplayBuffer, Table
 from .sample import SampleMemory
+from .scorer import NOISE_BITS, Scorer
 from .sign_update import SignUpdate
-
-NOISE_BITS = 8
-"""Bits of one draw of noise."""
 
 
 def command_layout(plan):
@@ -42,7 +37,7 @@ BEFORE = {Table.LATENT: ("DECIDE", "NEXT"), Table.SLOTS: ("CHECK_SLOT", "STORE",
 """The states that make ready for a loop over the words of a table, whether it follows or not."""
 
 
-class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
+class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
     """Learns, rehearses, stores, freezes and classifies.
 
     docs/on-chip-learning.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
@@ -93,6 +88,8 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         After CLASSIFY: the scores of all learned classes, in order, each twice its accumulator.
     best : Out(range(max_classes))
         The class with the largest score; holds until the next command.
+    unknown : Out(1)
+        With plan.unknown, beside `best`: its score is below its limit.
     boot_address : Out, boot_word : In(L)
         With plan.boot == "words": words of the shipped weights, class by class, a clock later.
     host : In(stream of write, space, address, data)
@@ -132,6 +129,8 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
             "best": Out(label),
             "host": In(stream.Signature(host_layout(plan, address_bits))),
             "host_reply": Out(plan.host_bits)}
+        if plan.unknown:
+            members["unknown"] = Out(1)
         if plan.boot == "words":
             members |= {"boot_address": Out(range(max(2, plan.shipped * plan.fan_in_words))), "boot_word": In(plan.lanes)}
         super().__init__(members)
@@ -168,8 +167,10 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         s = SimpleNamespace()
         m.submodules.registers = s.registers = Registers(p.seed)
         m.submodules.sample = s.sample = SampleMemory(p.words, p.lanes, p.copies)
-        m.submodules.classes = s.classes = ClassTable(p.max_classes, p.slots.bit_length(), p.prototype)
-        m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence)
+        m.submodules.classes = s.classes = ClassTable(
+            p.max_classes, self._sum_bits if p.unknown else p.slots.bit_length(), p.prototype, p.config.most_presented if p.averages else 0,
+            p.unknown, p.forget)
+        m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence, p.averages)
         self._slot_labels(m, s)
         return s
 
@@ -212,6 +213,9 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         s.weights = [Signal(p.lanes, name=f"weights{plane or ''}") for plane in range(p.planes)]  # of the counters moved so far
         if p.planes > 1:
             s.plane = Signal(range(p.planes))  # of the mirror; it ends at 0
+        if p.averages:
+            s.strong = unnamed(p.per_word)  # weights of the counters in `moved` that are strong
+            s.odd = Signal()  # the row has an odd number of strong weights before them
         s.word = self.rows.payload.word
         s.source = unnamed(p.pixels)  # the bank of that part, one bit each; none where counters start at 0
         s.bank_word = reduce(or_, (self.read.word_select(q, p.lanes) & s.source[q].replicate(p.lanes) for q in range(p.pixels)))
@@ -240,17 +244,13 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         s.fresh = Signal()  # nothing has been compared yet
         s.place_last = Signal()  # `place` is the last class
         s.larger = Signal()  # the candidate is larger than the largest one so far
+        if p.forget:
+            s.first = Signal()  # the sample of the command has not been loaded yet
 
         # Scans of the class table.
         s.scan = Signal(Scan, name="table_scan")
         s.visiting = unnamed()  # a state waits for a scan
         s.begun = unnamed()  # the scan has been started
-
-    @property
-    def _sum_bits(self):
-        """Width of a score with its noise."""
-        bits = self.score_bits + 1
-        return max(bits, noise.width(gumbel_table(self.plan.temperature))) + 1 if self.noisy else bits
 
     # Logic beside the states.
 
@@ -340,22 +340,20 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         m.d.comb += [
             update.counters.eq(s.bank_word), update.values.eq(s.values),
             update.negative.eq(s.rival_turn), update.start.eq(s.starting), update.shipped.eq(s.shipping), update.keep.eq(keep)]
-
-    def _scores(self, m, s):
-        """The current score, and the outputs for scores."""
-        p = self.plan
-        if self.noisy:
-            m.submodules.noise = s.noise = NoiseTable(p.temperature)
-            m.d.comb += s.noise.index.eq(s.word8)
-        m.d.comb += s.score.eq(self.scores.word_select(s.place[:self.bank_bits], self.score_bits))
-        m.d.sync += [s.place_last.eq(s.place + 1 == self.class_count), s.larger.eq(s.fresh | (s.best - s.candidate)[-1])]
-        m.d.comb += [self.logits.payload.value.eq(s.score << 1), self.logits.payload.last.eq(s.place_last), self.best.eq(s.rival)]
+        if p.averages:
+            counters = [s.moved.word_select(n, p.stored_bits)[:p.counter_bits] for n in range(p.per_word)]
+            least = s.classes.presents[1:p.counter_bits - 1]
+            m.d.comb += [update.halve.eq(s.classes.halves & ~s.starting),
+                         s.strong.eq(Cat((h[:-1] ^ h[-1].replicate(p.counter_bits - 1)) >= least for h in counters))]
 
     def _class_table(self, m, s):
         """The inputs of the class table."""
         classes, host = s.classes, self.host.payload
+        index = host.address
+        if self.plan.unknown or self.plan.forget:
+            index = Mux(s.states.any("HOST_ADDRESS", "HOST_LOOK"), host.address[:len(s.place)], s.place)
         m.d.comb += [
-            classes.label.eq(s.label), classes.host_index.eq(host.address), classes.data.eq(host.data)]
+            classes.label.eq(s.label), classes.host_index.eq(index), classes.data.eq(host.data)]
         m.d.comb += classes.start.eq(s.visiting & ~s.begun)
         m.d.sync += [s.begun.eq(s.visiting & ~classes.done), classes.scan.eq(s.scan)]
         s.first_steps = classes.starting if self.plan.prototype else Const(0)  # a prototype presentation
@@ -393,14 +391,12 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
         signs = ~s.moved[p.counter_bits - 1::p.stored_bits]
         if p.planes == 1:
             return [signs]
+        if p.averages:
+            odd = Cat(s.odd ^ s.strong[:n].xor() for n in range(p.per_word))
+            return [signs, s.strong & signs, ~s.strong | signs, ~(s.strong & odd)]
         below = s.moved[p.counter_bits - 2::p.stored_bits], s.moved[p.counter_bits - 3::p.stored_bits]
         high, low = signs & below[0] & below[1], ~signs & ~below[0] & ~below[1]
         return [signs, high, ~low, ~(high | low)]
-
-    def _begin_score(self, m, s):
-        """Score the sample for every class."""
-        m.d.sync += [s.place.eq(0), s.fresh.eq(1)]
-        s.states.go("FORWARD")
 
     def _begin_move(self, m, s):
         """Move the counters of `row`."""
@@ -434,6 +430,8 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
                 s.freezes.eq(request.command == Command.FREEZE),
                 s.new.eq(learns & unknown), s.count.eq(Mux(learns, p.replays, request.count)), s.rival_turn.eq(0), s.starting.eq(0),
                 s.shipping.eq(0), s.legal.eq(legal)]
+            if p.unknown or p.forget:
+                m.d.sync += s.place.eq(request.label)
             with m.If(self.command.valid):
                 m.d.sync += self.refused.eq(0)
                 s.states.go("DECIDE")
@@ -443,6 +441,8 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
             changes = s.learns | s.stores | s.rehearses
             refused = changes & (self.frozen | ~s.rehearses & ~s.legal)
             m.d.sync += self.refused.eq(refused)
+            if p.forget:
+                m.d.sync += s.first.eq(1)
             s.states.go("REST")
             with m.If(s.rehearses):
                 with m.If(~self.frozen):
@@ -466,62 +466,32 @@ class Learner(ReplayBuffer, CounterMover, HostPort, wiring.Component):
                 with m.If(s.index == self.plan.words - 1):
                     s.states.go("LOADED")
         with s.states.state("LOADED"):
+            new = s.new
+            if self.plan.forget:
+                m.d.sync += s.first.eq(0)
+                new |= s.first & s.learns & s.classes.gone
             with m.If(s.stores):
                 s.states.go("STORE")
-            with m.Elif(s.new):
+                if self.plan.forget:
+                    with m.If(s.first & s.classes.gone):
+                        m.d.sync += self.refused.eq(1)
+                        s.states.go("REST")
+            with m.Elif(new):
                 s.states.go("NEW")
             with m.Elif(s.classifies & (self.class_count == 0)):
                 s.states.go("REST")
                 if not self.plan.shipped:  # a host may write a state without classes, in which the last winner is none
                     m.d.sync += s.rival.eq(0)
-            if self.plan.adds:
+                if self.plan.unknown:
+                    m.d.sync += self.unknown.eq(0)
+            if self.plan.unknown:
+                with m.Elif(~s.classifies):
+                    s.states.go("FORWARD")  # for the score of `place`, the sample's class
+            elif self.plan.adds:
                 with m.Elif(~s.classifies):
                     s.states.go("PRESENTED")
             with m.Else():
                 self._begin_score(m, s)
-
-    def _score(self, m, s):
-        """States that score Q classes at a time, add noise to each score, and compare."""
-        p, rows = self.plan, self.rows
-        with s.states.state("FORWARD"):
-            m.d.comb += [
-                rows.valid.eq(1), s.redraw.eq(1), s.last.eq(self._of_plane(s, -1, s.index == p.fan_in_words - 1))]
-            with m.If(rows.ready):
-                m.d.comb += s.advance.eq(self._of_plane(s, -1, Const(1)))
-                self._next_plane(m, s)
-                with m.If(s.last):
-                    s.states.go("SCORES_WAIT")
-        with s.states.state("SCORES_WAIT"):
-            with m.If(s.scored):
-                s.states.go("DRAW_NOISE")
-        with s.states.state("DRAW_NOISE"):
-            if self.noisy:
-                with m.If(s.classifies | self._drawn(s, NOISE_BITS)):
-                    s.states.go("ADD_NOISE")
-                with m.Else():
-                    self._take(m, s, NOISE_REGISTER)
-            else:
-                s.states.go("ADD_NOISE")
-        with s.states.state("ADD_NOISE"):
-            # CLASSIFY draws nothing, so its noise is the same for all classes.
-            m.d.sync += s.candidate.eq((s.score << 1) + (s.noise.value if self.noisy else 0))
-            s.states.go("COMPARE")
-        with s.states.state("COMPARE"):
-            m.d.comb += s.redraw.eq(1)
-            s.states.go("RANK")
-        with s.states.state("RANK"):
-            m.d.comb += self.logits.valid.eq(s.classifies)
-            with m.If(~s.classifies | self.logits.ready):
-                m.d.sync += s.place.eq(s.place + 1)
-                with m.If(s.larger):
-                    m.d.sync += [s.fresh.eq(0), s.best.eq(s.candidate), s.rival.eq(s.place)]
-                s.states.go("DRAW_NOISE")
-                with m.If(s.place_last):
-                    s.states.go("PRESENTED")
-                    with m.If(s.classifies):
-                        s.states.go("REST")
-                with m.Elif(s.place[:self.bank_bits] == p.pixels - 1):
-                    s.states.go("FORWARD")
 
     def _choose(self, m, s):
         """The state after the scores, which decides whether counters move."""

@@ -15,6 +15,7 @@ class SignUpdate(wiring.Component):
     | `negative`  | the same with the sign turned round                                     |
     | `start`     | -1; from h = 0 this makes the counters of a new row, 0 or -1            |
     | `shipped`   | as `start`; the counters then become s or -1 - s, in place of 0 or -1   |
+    | `halve`     | as without it, from h / 2, rounded down                                 |
 
     Twin: `Learner._move` and `fbnn_hw.reference.learning.rules`.
 
@@ -26,13 +27,15 @@ class SignUpdate(wiring.Component):
         B, and the bits of a counter in the word; the upper ones are 0.
     confidence : int
         s of shipped weights.
+    halves : bool
+        There is `halve`.
 
     Members
     -------
     counters : In(count * stored), updated : Out(count * stored)
         Two's complement, counter n at n * stored.
     values, keep : In(count)
-    negative, start, shipped : In(1)
+    negative, start, shipped, halve : In(1)
     weights : Out(count)
 
     Timing
@@ -40,10 +43,11 @@ class SignUpdate(wiring.Component):
     Combinational.
     """
 
-    def __init__(self, count, bits, stored, confidence=0):
-        self.count, self.bits, self.stored, self.confidence = count, bits, stored, confidence
+    def __init__(self, count, bits, stored, confidence=0, halves=False):
+        self.count, self.bits, self.stored, self.confidence, self.halves = count, bits, stored, confidence, halves
         super().__init__({
             "counters": In(count * stored), "values": In(count), "keep": In(count), "negative": In(1), "start": In(1), "shipped": In(1),
+            **({"halve": In(1)} if halves else {}),
             "updated": Out(count * stored), "weights": Out(count)})
 
     def elaborate(self, platform):
@@ -51,6 +55,8 @@ class SignUpdate(wiring.Component):
         bits, far = self.bits, self.confidence
         for n in range(self.count):
             h = self.counters.word_select(n, self.stored)[:bits]
+            if self.halves:
+                h = Mux(self.halve, Cat(h[1:], h[-1]), h)
             up = Signal(name=f"up{n}")
             moved = Signal(bits, name=f"moved{n}")
             ones = Const((1 << bits - 1) - 1, bits - 1)  # the end: below the sign all bits equal the direction

@@ -267,8 +267,8 @@ function draw() {
   by("trouble-retry").hidden = Boolean(client);
   by("about").textContent = `${facts.title}: ${count(known, "class", "classes")} of ${facts.plan.max_classes}, `
     + `${count(facts.macs, "yes-or-no product")} a picture`;
-  by("class-count").textContent = `${known} of ${facts.plan.max_classes}${board.frozen ? ", frozen" : ""}`;
-  by("known").replaceChildren(...names.map((name) => make("option", {value: name})));
+  by("class-count").textContent = `${facts.plan.max_classes - board.room} of ${facts.plan.max_classes}${board.frozen ? ", frozen" : ""}`;
+  by("known").replaceChildren(...names.filter((name) => name !== null).map((name) => make("option", {value: name})));
   by("camera").textContent = camera.on ? "Turn the camera off" : "Turn the camera on";
   by("camera").classList.toggle("strong", !camera.on);
   by("video").hidden = !camera.on;
@@ -286,11 +286,12 @@ function draw() {
 }
 
 function drawTold() {
-  const {names} = board, {logits, index} = told, fan = facts.plan.fan_in;
-  by("verdict").textContent = index === null ? "knows no class yet" : names[index] ?? "–";
-  const most = Math.max(...logits), least = Math.min(...logits, most - fan / 8);
-  const order = logits.map((score, label) => ({score, label})).sort((a, b) => b.score - a.score || a.label - b.label);
-  by("bars").replaceChildren(...order.slice(0, 8).map(({score, label}) => make("li", {class: label === index ? "first" : null},
+  const {names} = board, {logits, index, unknown} = told, fan = facts.plan.fan_in;
+  by("verdict").textContent = index === null ? "knows no class yet" : unknown ? "unknown" : names[index] ?? "–";
+  const known = logits.map((score, label) => ({score, label})).filter(({label}) => names[label] !== null);
+  const order = known.sort((a, b) => b.score - a.score || a.label - b.label);
+  const most = order[0]?.score, least = Math.min(...known.map(({score}) => score), most - fan / 8);
+  by("bars").replaceChildren(...order.slice(0, 8).map(({score, label}) => make("li", {class: label === index && !unknown ? "first" : null},
     make("span", {class: "label", title: names[label] ?? ""}, names[label] ?? `class ${label}`),
     make("span", {class: "track", role: "img", "aria-label": `${names[label] ?? label}: ${score} of ${fan}`},
       make("div", {class: "fill", style: `width:${100 * (score - least) / (most - least || 1)}%`})))));
@@ -326,6 +327,7 @@ function drawRehearsal({done, now, exemplars}) {
 
 function drawCards() {
   renew(by("cards"), ...board.names.slice(0, board.known).map((name, label) => {
+    if (name === null) return null;
     const stored = board.state?.labels.filter((one) => one === label).length ?? 0, taught = board.thumbnails.get(name) ?? [];
     const shipped = label < facts.plan.shipped ? facts.examples.filter((one) => one.kind === "ask" && one.name === name) : [];
     const faces = taught.map((image) => {
@@ -338,8 +340,16 @@ function drawCards() {
       faces.length ? make("div", {class: "faces"}, ...faces) : null,
       make("span", {class: "quiet small"},
         label < facts.plan.shipped ? `shipped; ${stored} stored` : `${count(stored, "picture")} stored`),
-      stored ? forgetButton(name, label, stored) : null);
-  }));
+      facts.plan.forget ? forgetClassButton(name, label) : stored ? forgetButton(name, label, stored) : null);
+  }).filter(Boolean));
+}
+
+function forgetClassButton(name, label) {
+  return make("button", {
+    type: "button", class: "plain", "data-key": name, "aria-label": `Forget ${name}`, disabled: Boolean(board.busy),
+    onclick: doing(async () => {
+      if (await sure(`Forget ${name}? Undo brings it back.`)) await board.forgetClass(label);
+    })}, "Forget");
 }
 
 function forgetButton(name, label, stored) {

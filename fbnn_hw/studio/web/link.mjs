@@ -3,7 +3,7 @@
 
 import {
   CRC_BYTES, CRC_POLYNOMIAL, CRC_START, ERROR, Fault, HEADER_BYTES, IDENTITY_BYTES, LATENT, LINK_VERSION, LOGITS, LONGEST_PAYLOAD, REPLY,
-  STATUS_BYTES, SYNC, WORD_SIZES} from "./numbers.mjs";
+  STATUS_BYTES, SYNC, UNKNOWN, WORD_SIZES} from "./numbers.mjs";
 
 // What a fault means, for the person at the page.
 const MEANINGS = {
@@ -147,11 +147,12 @@ export function result(data, flags, latentBytes, most) {
   }
   const view = new DataView(data.buffer, data.byteOffset, data.length), at = flags & LOGITS ? 2 * classes : 0;
   const logits = flags & LOGITS ? Array.from({length: classes}, (_, n) => view.getInt16(2 * n, true)) : null;
-  const index = view.getUint16(length - 2, true);
+  const word = view.getUint16(length - 2, true), unknown = Boolean(flags & UNKNOWN && word >> 15);
+  const index = flags & UNKNOWN ? word & 0x7FFF : word;
   if (logits && !classes && !index) return {index: null, logits, latent: latentLength ? data.slice(at, -2) : null};  // no class is known
   if (index >= classes) throw new LinkError(`The board found class ${index}, expected one below ${classes}.`);
   if (logits && index !== logits.indexOf(Math.max(...logits))) {
     throw new LinkError(`The board found class ${index}, whose logit is not the largest.`);
   }
-  return {index, logits, latent: latentLength ? data.slice(at, -2) : null};
+  return {index, logits, latent: latentLength ? data.slice(at, -2) : null, ...(flags & UNKNOWN ? {unknown} : {})};
 }

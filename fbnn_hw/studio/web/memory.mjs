@@ -4,15 +4,25 @@
 import {Space} from "./numbers.mjs";
 import {REGISTERS, verify} from "./state.mjs";
 
+const FORGOTTEN = 0x8000;  // in the word of a class's presentations
 const counterRow = (plan, label, word, chunk) => word * plan.block_rows + chunk * plan.max_classes + label;
 const mirrorRow = (plan, label, word, plane) =>
   word * plan.block_rows + plan.chunks * plan.max_classes + plane * Math.ceil(plan.max_classes / plan.pixels)
   + Math.floor(label / plan.pixels);
 
-// The bits of a counter in the planes of the mirror: LearnPlan.planes says what they are.
-const PLANES = [
-  (value) => value >= 0, (value, strong) => value >= strong, (value, strong) => value >= -strong,
-  (value, strong) => value < strong && value >= -strong];
+// The planes of the mirror of a class, a list of bits each, from its counters: LearnPlan.planes says what they are.
+function planesOf(values, presented, plan) {
+  const signs = Array.from(values, (value) => value >= 0);
+  if (plan.planes === 1) return [signs];
+  const strong = plan.averages ? presented >> 1 : plan.strong;
+  const high = Array.from(values, (value) => value >= strong), notLow = Array.from(values, (value) => value >= -strong);
+  let odd = false;
+  return [signs, high, notLow, high.map((one, n) => {
+    if (!one && notLow[n]) return true;
+    odd = !odd;
+    return plan.averages && odd;
+  })];
+}
 
 // {classes known, exemplars, registers and so on} without the large tables.
 async function readMarks(client, plan) {
@@ -23,7 +33,10 @@ async function readMarks(client, plan) {
   }
   const {known, used, frozen} = await client.learned();
   const counts = await client.words(Space.PRESENTED, 0, plan.max_classes);
-  return {known, used, frozen, registers, presented: counts.map((n) => n & 0xFF), left: counts.map((n) => n >> 8)};
+  const limits = plan.unknown ? (await client.words(Space.COUNTS, 0, plan.max_classes)).map((n) => n << 16 >> 16) : null;
+  const forgotten = plan.forget ? counts.flatMap((n, label) => n & FORGOTTEN ? [label] : []) : null;
+  const left = counts.map((n) => (plan.forget ? n & ~FORGOTTEN : n) >> 8);
+  return {known, used, frozen, registers, presented: counts.map((n) => n & 0xFF), left, limits, forgotten};
 }
 
 // The whole state; LinkError for one that no learner of this design can be in.
@@ -60,10 +73,11 @@ function counters(table, label, plan) {
 }
 
 // The bytes of the table of the classes: counters, and their mirror.
-function tableOf(output, plan) {
+function tableOf({output, presented}, plan) {
   const rowBytes = plan.pixels * plan.lanes / 8, wordBytes = plan.lanes / 8, table = new Uint8Array(plan.class_rows * rowBytes);
   const mask = (1 << plan.counter_bits) - 1;
   output.forEach((values, label) => {
+    const planes = planesOf(values, presented[label], plan);
     for (let word = 0; word < plan.fan_in_words; word++) {
       for (let chunk = 0; chunk < plan.chunks; chunk++) {
         const row = counterRow(plan, label, word, chunk) * rowBytes;
@@ -75,7 +89,7 @@ function tableOf(output, plan) {
       for (let plane = 0; plane < plan.planes; plane++) {
         const mirror = mirrorRow(plan, label, word, plane) * rowBytes + label % plan.pixels * wordBytes;
         for (let lane = 0; lane < plan.lanes; lane++) {
-          if (PLANES[plane](values[word * plan.lanes + lane], plan.strong)) table[mirror + (lane >> 3)] |= 1 << (lane & 7);
+          if (planes[plane][word * plan.lanes + lane]) table[mirror + (lane >> 3)] |= 1 << (lane & 7);
         }
       }
     }
@@ -90,12 +104,14 @@ export async function writeState(client, state, facts) {
   verify(state, facts);
   await client.pokeWords(Space.SCALARS, 1, [0]);
   await client.pokeWords(Space.COUNTS, 0, new Array(plan.max_classes).fill(0));
-  await client.poke(Space.BANKS, plan.learn_base * plan.pixels, tableOf(state.output, plan));
+  await client.poke(Space.BANKS, plan.learn_base * plan.pixels, tableOf(state, plan));
   for (const [n, {width}] of REGISTERS.entries()) {
     await client.pokeWords(Space.NOISE + n, 0, Array.from({length: width}, (_, bit) => Number(state.registers[n] >> BigInt(bit) & 1n)));
   }
-  await client.pokeWords(Space.PRESENTED, 0, state.presented.map((n, label) => n | state.left[label] << 8));
-  await writeExemplars(client, state.labels, state.latents, facts);
+  await client.pokeWords(Space.PRESENTED, 0, state.presented.map((n, label) =>
+    n | state.left[label] << 8 | (state.forgotten?.includes(label) ? FORGOTTEN : 0)));
+  if (state.limits) await client.pokeWords(Space.COUNTS, 0, state.limits);
+  if (!plan.adds) await writeExemplars(client, state.labels, state.latents, facts);
   await client.pokeWords(Space.SCALARS, 0, [state.known, state.labels.length, Number(state.frozen)]);
 }
 
@@ -125,13 +141,10 @@ export async function readWeights(client, plan, known) {
   return weights;
 }
 
-// The same from counters.
-export const weightsOf = (output, plan) => output.map((values) => {
+// The same from the counters of a state.
+export const weightsOf = ({output, presented}, plan) => output.map((values, label) => {
   const bits = new Uint8Array(plan.planes * values.length / 8);
-  PLANES.slice(0, plan.planes).forEach((plane, number) => values.forEach((value, n) => {
-    const at = number * values.length + n;
-    if (plane(value, plan.strong)) bits[at >> 3] |= 1 << (at & 7);
-  }));
+  planesOf(values, presented[label], plan).flat().forEach((one, at) => { if (one) bits[at >> 3] |= 1 << (at & 7); });
   return bits;
 });
 
@@ -166,12 +179,13 @@ export function sampleBytes(latent, facts, length = 0) {
   return bits;
 }
 
-// Scores of each class for a latent.  The last of several planes meets ones.
-export function scores(latent, weights, facts) {
+// Scores of each class for a latent; that of a forgotten one is below all others.  The last of several planes meets ones.
+export function scores(latent, weights, facts, forgotten = null) {
   const {plan} = facts, values = new Uint8Array(plan.planes * plan.fan_in / 8).fill(255);
   const own = spread(sampleBytes(latent, facts), 0, plan.latent + plan.hidden, plan.copies);
   for (let plane = 0; plane < Math.max(1, plan.planes - 1); plane++) values.set(own, plane * plan.fan_in / 8);
-  return weights.map((row) => plan.planes * plan.fan_in - 2 * differing(row, values));
+  return weights.map((row, label) => forgotten?.includes(label) ? -2 - plan.planes * plan.fan_in
+    : plan.planes * plan.fan_in - 2 * differing(row, values));
 }
 
 export const answer = (numbers) => numbers.indexOf(Math.max(...numbers));

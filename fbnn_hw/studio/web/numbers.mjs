@@ -15,6 +15,7 @@ export const IDENTITY_BYTES = 19;
 export const STATUS_BYTES = 8;
 export const LOGITS = 1;
 export const LATENT = 2;
+export const UNKNOWN = 4;
 export const WORD_SIZES = [2, 4, 8, 16, 32, 64, 128];
 export const Opcode = {"IDENTIFY": 1, "STATUS": 2, "CLASSIFY": 16, "LEARN": 33, "STORE": 34, "REHEARSE": 35, "FREEZE": 36, "RESET": 39, "PEEK": 48, "POKE": 56};
 export const Space = {"BANKS": 0, "LABELS": 1, "COUNTS": 2, "PRESENTED": 3, "SCALARS": 4, "NOISE": 5, "MASK": 6, "PICK": 7};

@@ -1,7 +1,7 @@
 // Requests to a board over any transport, repeated when one is lost: the twin of fbnn_hw/link/client.py.
 
 import {Decoder, FAULTS, LinkError, encode, identity, isAnswer, isFault, isReply, operand, result, status} from "./link.mjs";
-import {LATENT, LOGITS, LONGEST_PAYLOAD, LONGEST_POKE, OPERAND_BYTES, Opcode, Space} from "./numbers.mjs";
+import {LATENT, LOGITS, LONGEST_PAYLOAD, LONGEST_POKE, OPERAND_BYTES, Opcode, Space, UNKNOWN} from "./numbers.mjs";
 
 const RETRIES = 3, WAIT_MS = 2000, IDENTIFY_MS = 5000, READY_MS = 5000, POLL_MS = 50;
 const PEEK_WORDS = 128, REHEARSE_MOST = 64, LONGEST_IDENTITY = 0xFF;
@@ -24,6 +24,7 @@ export class Client {
     this.transport = transport;
     this.identity = null;
     this.repeated = 0;
+    this.asksUnknown = false;  // of a design made with --unknown alone
     this.sequence = Math.floor(Math.random() * 256);
     this.last = Promise.resolve();
   }
@@ -52,11 +53,11 @@ export class Client {
     }
   }
 
-  // {index, logits, latent} of an image, bytes of RGB pixels row by row.
+  // {index, logits, latent, unknown} of an image, bytes of RGB pixels row by row.  Where the answer is unknown, index is the nearest.
   async classify(image, {latent = false} = {}) {
     const told = this.identity ?? await this.identify();
     if (image.length !== told.imageBytes) throw new LinkError(`The picture has ${image.length} bytes, expected ${told.imageBytes}.`);
-    const flags = LOGITS | (latent ? LATENT : 0);
+    const flags = LOGITS | (latent ? LATENT : 0) | (this.asksUnknown ? UNKNOWN : 0);
     return result(await this.ask(Opcode.CLASSIFY | flags, image), flags, told.latentBytes, told.maxClasses || told.classes);
   }
 

@@ -4,7 +4,7 @@
 import {answer, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./memory.mjs";
 import {Client} from "./requests.mjs";
 import {LinkError} from "./link.mjs";
-import {equal, nameFault, named, packFile, spelled, titled, unpackFile} from "./state.mjs";
+import {equal, nameFault, named, packFile, spelled, titled, unpackFile, without} from "./state.mjs";
 
 export const ENOUGH = 0.8, MOST_PASSES = 5;
 const MOST_UNDO = 10, REHEARSAL = 1000, ROUND = 200, STEP = 8, THUMBNAILS = 12;
@@ -33,7 +33,7 @@ export class Board {
 
   get line() { return this.client?.transport ?? null; }
   get frozen() { return this.state?.frozen ?? false; }
-  get room() { return this.facts.plan.max_classes - this.known; }
+  get room() { return this.facts.plan.max_classes - this.known + this.names.filter((name) => name === null).length; }
 
   // Take up a line.  What the page knows of the board is given back to a board that forgot it.
   async connect(line) {
@@ -49,6 +49,7 @@ export class Board {
         + "open the page of the board's design.");
     }
     this.client = client;
+    client.asksUnknown = this.facts.plan.unknown;
     line.onlost = (reason) => this.lost(reason);
     this.known = (await client.learned()).known;
     if (!this.state) this.names = named(this.names, this.known);
@@ -135,7 +136,7 @@ export class Board {
   take(state, names) {
     this.state = state;
     this.known = state.known;
-    this.names = named(names, state.known);
+    this.names = named(names, state.known).map((name, label) => state.forgotten?.includes(label) ? null : name);
     this.save();
     this.changed();
   }
@@ -152,7 +153,7 @@ export class Board {
   prepare() { return this.change("reading what the chip knows", (client) => this.agree(client)); }
 
   // The number of the class of that name, -1 where there is none.
-  place(label) { return this.names.findIndex((name) => spelled(name) === spelled(label)); }
+  place(label) { return this.names.findIndex((name) => name !== null && spelled(name) === spelled(label)); }
 
   // The number of the class `label`; LinkError where it cannot be taught.
   number(label) {
@@ -160,10 +161,11 @@ export class Board {
     if (fault) throw new LinkError(fault);
     const known = this.place(label);
     if (known < 0 && !this.room) {
-      throw new LinkError(`The chip has room for ${this.known} classes and knows ${this.names.join(", ")}; `
+      throw new LinkError(`The chip has room for ${this.known} classes and knows ${this.names.filter((name) => name !== null).join(", ")}; `
         + "teach one of them, or reset it.");
     }
-    return known < 0 ? this.names.length : known;
+    if (known >= 0) return known;
+    return this.names.includes(null) ? this.names.indexOf(null) : this.names.length;  // the lowest that is free
   }
 
   // Teach a class from pictures, RGB bytes each.  passes: how often they are shown; null: until ENOUGH are right, MOST_PASSES at most.
@@ -176,7 +178,8 @@ export class Board {
       if (this.facts.plan.adds) passes ??= 1;  // more of the same would only make the sums larger
       if (this.frozen) throw new LinkError("The chip is frozen and learns nothing; thaw it first.");
       const before = this.state;
-      const lesson = {label, index, fresh: index === this.known, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0};
+      const fresh = index === this.known || this.names[index] === null;
+      const lesson = {label, index, fresh, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0};
       this.remember();
       const begun = performance.now();
       try {
@@ -197,7 +200,7 @@ export class Board {
   }
 
   async show(client, lesson, images, passes, shown) {
-    const {label, index} = lesson, latents = [];
+    const {label, index} = lesson, latents = [], forgotten = this.state.forgotten?.filter((one) => one !== index);
     while (lesson.passes < (passes ?? MOST_PASSES) && (passes !== null || lesson.rightAfter < ENOUGH * images.length)) {
       for (const [n, image] of images.entries()) {
         shown(n, lesson.passes);
@@ -207,24 +210,23 @@ export class Board {
           return result;
         });
         latents[n] = ordered(told.latent, this.facts);
-        if (!lesson.passes && told.index === index) lesson.rightBefore++;
-        if (index === this.known) {
-          this.known++;
-          this.names = [...this.names, label];
-        }
+        if (!lesson.passes && told.index === index && !told.unknown) lesson.rightBefore++;
+        if (index === this.known) this.known++;
+        if (this.names[index] !== label) this.names = [...this.names.slice(0, index), label, ...this.names.slice(index + 1)];
       }
       lesson.passes++;
       const weights = await readWeights(client, this.facts.plan, this.known);
-      lesson.rightAfter = latents.filter((latent) => answer(scores(latent, weights, this.facts)) === index).length;
+      lesson.rightAfter = latents.filter((latent) => answer(scores(latent, weights, this.facts, forgotten)) === index).length;
     }
   }
 
   // [{name, exemplars, before, after}]: how many exemplars of each class, stored before a lesson, were right before and after it.
   effects(before, after) {
-    const weights = [weightsOf(before.output, this.facts.plan), weightsOf(after.output, this.facts.plan)];
+    const weights = [weightsOf(before, this.facts.plan), weightsOf(after, this.facts.plan)];
     const list = this.names.map((name) => ({name, exemplars: 0, before: 0, after: 0}));
     before.latents.forEach((latent, slot) => {
-      const label = before.labels[slot], [old, now] = weights.map((rows) => answer(scores(latent, rows, this.facts)));
+      const label = before.labels[slot];
+      const [old, now] = weights.map((rows, n) => answer(scores(latent, rows, this.facts, [before, after][n].forgotten)));
       list[label].exemplars++;
       list[label].before += old === label;
       list[label].after += now === label;
@@ -233,7 +235,7 @@ export class Board {
   }
 
   right(weights) {
-    return this.state.latents.filter((latent, slot) => answer(scores(latent, weights, this.facts)) === this.state.labels[slot]).length;
+    return this.state.latents.filter((latent, slot) => answer(scores(latent, weights, this.facts, this.state.forgotten)) === this.state.labels[slot]).length;
   }
 
   // Rehearse while nothing else is asked, as long as it helps.
@@ -248,7 +250,7 @@ export class Board {
   }
 
   async rehearseIdly() {
-    const {client, state: before} = this, begun = this.right(weightsOf(before.output, this.facts.plan));
+    const {client, state: before} = this, begun = this.right(weightsOf(before, this.facts.plan));
     let best = begun, idle = 0, done = 0;
     while (this.resting && client === this.client && done < REHEARSAL && idle < 2 && best < before.labels.length) {
       for (let round = 0; round < ROUND && this.resting; round += STEP, done += STEP) await client.rehearse(STEP);
@@ -260,7 +262,7 @@ export class Board {
     }
     if (!done) return;
     await this.read(client);
-    if (this.right(weightsOf(this.state.output, this.facts.plan)) < begun) {
+    if (this.right(weightsOf(this.state, this.facts.plan)) < begun) {
       await writeState(client, before, this.facts);
       this.take(before, this.names);
     }
@@ -304,10 +306,24 @@ export class Board {
       this.remember();
       await client.reset();
       this.thumbnails = new Map();
-      this.names = this.names.slice(0, this.facts.plan.shipped);
+      this.names = (this.facts.plan.forget ? this.facts.classes : this.names).slice(0, this.facts.plan.shipped);
       this.lesson = null;
       await this.read(client);
       await this.review(client);
+    });
+  }
+
+  // Forget a class: its row and its pictures.  All others stay as they are and keep their numbers.
+  forgetClass(label) {
+    return this.change(`forgetting ${this.names[label]}`, async (client) => {
+      await this.agree(client);
+      if (this.frozen) throw new LinkError("The chip is frozen and forgets nothing; thaw it first.");
+      const state = without(this.state, label, this.facts);
+      this.remember();
+      await writeState(client, state, this.facts);
+      this.thumbnails.delete(this.names[label]);
+      this.lesson = null;
+      this.take(state, this.names);
     });
   }
 
