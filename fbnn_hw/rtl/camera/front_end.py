@@ -158,7 +158,7 @@ class CameraFrontEnd(wiring.Component):
         words = 2 * self.size * (1 if grey else 4)
         attributes = {"ram_style": "block", "no_rw_check": 1}  # what is read while it is written is not used
         m.submodules.sums = memory = Memory(shape=12 if grey else 10, depth=words, init=[], attrs=attributes)
-        s.read, write = memory.read_port(), memory.write_port()
+        s.read, s.write = memory.read_port(), memory.write_port()
         value = Signal(8 if grey else 6)
         if grey:
             m.d.comb += value.eq(s.low)
@@ -177,8 +177,8 @@ class CameraFrontEnd(wiring.Component):
             here, there = [following], [s.step]
         first = (s.x[:2] == 0) & (s.y[:2] == 0)
         s.address = Cat(*here, s.column, s.row[0])
-        m.d.comb += [write.addr.eq(Cat(*there, s.column, s.row[0])), write.en.eq(s.inside & (s.step != 0)),
-                     write.data.eq(Mux(first, value, s.read.data + value))]
+        m.d.comb += [s.write.addr.eq(Cat(*there, s.column, s.row[0])), s.write.en.eq(s.inside & (s.step != 0)),
+                     s.write.data.eq(Mux(first, value, s.read.data + value))]
 
     def _give(self, m, s):
         """Give the rows of boxes that are complete, byte by byte, in clocks in which no pixel reads."""
@@ -192,7 +192,7 @@ class CameraFrontEnd(wiring.Component):
         fetched = Signal()
         last = unnamed()  # of the image
         m.d.comb += [
-            s.behind.eq(row != s.row),
+            s.behind.eq((row != s.row) | ~s.within),
             fetch.eq(s.active & (s.broken | s.behind) & ~self.pixels.valid & ~fetched & ~s.reads),
             s.read.addr.eq(Mux(s.reads, s.address, Cat(*([] if self.sensor.grey else [colour]), column, row[0]))),
             last.eq((colour == 3) & Cat(column, row).all())]
