@@ -26,7 +26,7 @@ def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
         Makes a progress bar, as tqdm does.
     **options
         As `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, start, pixels, lanes, outputs, wrapper,
-        duty_cycle, weights, input.
+        duty_cycle, weights, input, camera.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def planned(network, target, options: Options) -> Plan:
     extracted = options.network(network)
     part = options.part(target, network.topology)
     found = compile_plan(extracted, part, options.pixels, options.lanes, options.outputs, options.learner(network.topology), options.way)
-    return replace(found, config=replace(found.config, sleeps=True)) if options.duty_cycle else found
+    return replace(found, config=replace(found.config, sleeps=options.duty_cycle, camera=options.camera or ""))
 
 
 def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, written=None) -> Design:

@@ -45,8 +45,8 @@ class SccbWriter(wiring.Component):
 
     Timing
     ------
-    A bit lasts 1 / rate or a little longer.  The wires rest before each write for at least a whole period of `tick`, so that a sensor has
-    the time after a reset that its data sheet asks for, and at most for two periods.
+    A bit lasts 1 / rate or a little longer.  The wires rest before the first write and before the second one, which follows a reset, for
+    at least a whole period of `tick`, as data sheets of sensors ask for, and at most for two periods; before the others for half a bit.
 
     Resources
     ---------
@@ -77,14 +77,17 @@ class SccbWriter(wiring.Component):
         begun = Signal()  # a symbol has been read
         phase = Signal(2, init=2)  # quarter of the symbol
         wait = Signal(range(self.quarter))
+        rested = Signal(3)  # quarters that have waited for `tick`; four of them are the two rests
         passes = Signal()  # to the next quarter
         control, which = symbol[1], symbol[0]
         rests = phase[1] & (~begun | control & which)  # before a write
         m.d.comb += [
-            read.addr.eq(following), read.en.eq(passes & (phase == 3)), passes.eq(Mux(rests, self.tick, wait == 0) & ~self.done),
+            read.addr.eq(following), read.en.eq(passes & (phase == 3)),
+            passes.eq(Mux(rests & ~rested[-1], self.tick, wait == 0) & ~self.done),
             self.done.eq(following[-1] & rests & phase[0])]
         m.d.sync += [
             wait.eq(Mux(wait == 0, self.quarter - 1, wait - 1)), phase.eq(phase + passes),
+            rested.eq(rested + (rests & passes & ~rested[-1])),
             # Registers, so that wires move at quarters alone.  The clock is low in quarters 0 and 3 of a bit, 3 of START, 0 of STOP.
             self.clock_low.eq(begun & Mux(control, Mux(which, phase == 0, phase == 3), phase[0] == phase[1])),
             self.data_low.eq(begun & Mux(control, phase[1] ^ which, ~which))]

@@ -61,7 +61,8 @@ def test_a_table_is_sent_once(clock_hz, rate):
     wires = simulate(dut, int(len(writes) * (40 * bit + 3 * TICK)))
     messages = heard(wires)
     assert [data for *_, data in messages] == writes and wires[-1] == (1, 1, 1)
-    assert messages[0][0] >= TICK and all(after[0] - before[1] >= TICK for before, after in zip(messages, messages[1:]))
+    pauses = [messages[0][0], *(after[0] - before[1] for before, after in zip(messages, messages[1:]))]
+    assert all(TICK <= pause <= 2 * TICK + bit for pause in pauses[:2]) and all(bit / 2 <= pause <= 2 * bit for pause in pauses[2:])
     assert not any(done for *_, done in wires[:messages[-1][1]])
     rises = [now for now in range(1, len(wires)) if wires[now][0] > wires[now - 1][0]]
     low = [now - max(n for n in range(now) if wires[n][0]) for now in rises]
