@@ -103,7 +103,7 @@ class Device(DeviceTop):
         self.black_box = "".join([
             "attribute \\blackbox 1\nmodule \\accelerator\n",
             *(f"wire width {len(Value.cast(value))} {'input' if kind == 'i' else 'output'} {number} \\{name}\n"
-              for number, (name, (value, kind)) in enumerate(instance.named_ports.items(), start=1)), "end\n"])
+              for number, (name, (value, kind)) in enumerate(instance.ports.items(), start=1)), "end\n"])
         return m
 
 

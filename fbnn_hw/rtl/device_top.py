@@ -64,7 +64,11 @@ class DeviceTop(FromFlash, wiring.Component):
     number : Out(NUMBER_LEDS), flag, ready, fault : Out(1)
         LEDs, 1 for lit.
     sign : Out
-        Number in `self.signs` of the sign that the LEDs show; answer, choice : Out; for observers.
+        Number in `self.signs` of the sign that the LEDs show; answer, choice : Out; for observers, as the next four.
+    logit : Out, logit_valid : Out(1)
+        The logits of an image, one after the other, as integers with a sign.
+    taken, torn : Out(1)
+        Strobes when the class of an image is taken; whether it is dropped, since the image was torn.
     flash_pulse and so on
         As `FlashReader` has them.
 
@@ -90,7 +94,8 @@ class DeviceTop(FromFlash, wiring.Component):
         members = {
             "pclk": In(1), "href": In(1), "vsync": In(1), "data": In(8), "xclk": Out(1), "sioc_low": Out(1), "siod_low": Out(1),
             "pressed": In(len(self.buttons)), "number": Out(NUMBER_LEDS), **{led: Out(1) for led in LEDS},
-            "sign": Out(range(len(self.signs))), "answer": Out(label), "choice": Out(label + 1)}
+            "sign": Out(range(len(self.signs))), "answer": Out(label), "choice": Out(label + 1),
+            "logit": Out(config.score_bits), "logit_valid": Out(1), "taken": Out(1), "torn": Out(1)}
         super().__init__(members | self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio))
 
     def elaborate(self, platform):
@@ -134,6 +139,7 @@ class DeviceTop(FromFlash, wiring.Component):
         ports = {
             "i_clk": ClockSignal(), "i_rst": reset, "i_want_latent": Const(0), "i_latent__ready": Const(1), "i_logits__ready": Const(1),
             "i_pixels__payload": pixels.payload, "i_pixels__valid": pixels.valid, "o_pixels__ready": pixels.ready,
+            "o_logits__payload": Cat(self.logit, Signal()), "o_logits__valid": self.logit_valid,
             "o_result__payload": s.result, "o_result__valid": s.result_valid, "i_result__ready": s.take, "o_busy": s.busy}
         if plan := c.learning:
             s.command = Signal(command_layout(plan))
@@ -234,7 +240,7 @@ class DeviceTop(FromFlash, wiring.Component):
                             machine.go(step.then)
         m.d.sync += new.eq(Cat(machine.leaves.values()).any())
         on = s.on
-        m.d.comb += [camera.skip.eq(~on("LOOK")), s.take.eq(on("SEE"))]
+        m.d.comb += [camera.skip.eq(~on("LOOK")), s.take.eq(on("SEE")), self.taken.eq(on("SEE") & s.result_valid), self.torn.eq(torn)]
         with m.If(on("SEE") & s.result_valid & ~torn):
             label = len(self.answer)
             m.d.sync += [s.answered.eq(1), self.answer.eq(s.result[:label]),

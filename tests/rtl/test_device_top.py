@@ -2,6 +2,7 @@
 
 import os
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -48,8 +49,9 @@ class Bench(device_top.DeviceTop):
 
     def __init__(self, learns, forgets, keeps):
         plan = SimpleNamespace(max_classes=5, pixels=4, host_bits=16, forget=forgets, adds=True) if learns else None
-        config = SimpleNamespace(camera="ov7670", size=32, learning=plan, id="00112233", weights="memory", way="memory", result_classes=5,
-                                 result_bits=3 + learns)
+        config = SimpleNamespace(
+            camera="ov7670", size=32, learning=plan, id="00112233", weights="memory", way="memory", result_classes=5, score_bits=9,
+            result_bits=3 + learns)
         super().__init__(config, clock_hz=36e6, keeper=Keeper(plan) if keeps else None)
         self.tick_bits = 0  # each clock is a tick
         self.camera = Stand(pclk=1, href=1, vsync=1, data=8, tick=1, skip=1, active=1, torn=1, absent=1)
@@ -195,6 +197,15 @@ def test_tables_belong_together():
     assert {sign.value for sign in device.SIGNS} == {"", "answer", "choice"} and device.SIGNS[-1].name == "class"
     shown = {(sign.number, sign.value, sign.flag, sign.ready, sign.fault) for sign in device.SIGNS}
     assert len(shown) == len(device.SIGNS), "each sign looks otherwise"
+
+
+def test_the_page_has_the_tables():
+    page = (Path(__file__).parents[2] / "docs" / "device.md").read_text(encoding="utf-8")
+    for sign in device.SIGNS:
+        number = "off" if not sign.value else sign.value if sign.number == "on" else f"{sign.value}, {sign.number}"
+        assert f"| {sign.name} | {number} | {sign.flag} | {sign.ready} | {sign.fault} | {sign.meaning} |\n" in page
+    for step in device.STEPS:
+        assert f"| {step.state} | {step.condition}: {device.CONDITIONS[step.condition]} | {step.then} |\n" in page
 
 
 @pytest.mark.parametrize("mhz, divisor", [(30, 3), (33, 3), (36, 3), (48, 4), (60, 5)])

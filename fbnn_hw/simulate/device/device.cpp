@@ -8,7 +8,7 @@
 //   power 0|1        of everything
 //   sensor NAME N    an option of the sensor, such as stopped
 //   until PS         goes on to this time
-// For each change of what is shown, a line on standard output: "at PS SIGN ANSWER CHOICE NUMBER FLAG READY FAULT", and for each `until`
+// For each image a line on standard output: "image PS TORN LOGIT ...", without signs.  For each change of what is shown: "at PS SIGN ANSWER CHOICE NUMBER FLAG READY FAULT", and for each `until`
 // "done PS", then its sensor's words, then a line "fault COUNT WHAT" for each kind of fault, then an empty one.
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +37,7 @@ struct Device {
     Buttons buttons;
     std::unique_ptr<VerilatedContext> context;
     std::unique_ptr<Vtop> top;
+    std::string logits;
     uint64_t now = 0, clocks = 0, starts = 0;
     uint32_t flash_pins = 1, said = ~0u;
     int settles = 0;
@@ -106,6 +107,11 @@ struct Device {
         top->clk = 0;
         hold(*top, 0);
         top->eval();
+        if (top->logit_valid) logits += " " + std::to_string(top->logit);
+        if (top->taken) {
+            printf("image %llu %d%s\n", (unsigned long long)now, top->torn, logits.c_str());
+            logits.clear();
+        }
         look();
         store(*top, true, 0);
         now += half;

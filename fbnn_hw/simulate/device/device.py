@@ -82,6 +82,7 @@ class SimulatedDevice:
         source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
         self.program = self._compile([source, *virtual.accelerator_sources(design.folder)], note)
         self._process = self._folder = None
+        self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
     def _compile(self, sources, note):
@@ -141,11 +142,19 @@ class SimulatedDevice:
         self._tell(f"sensor {name} {value}")
 
     def until(self, ps):
-        """Go on to a time -> list of `Seen`.  `faults` are {what a data sheet forbids: how often} since power-up, `sensor` its state."""
+        """Go on to a time -> list of `Seen`.
+
+        `images` has of each image when its class came, whether it was torn, and its logits.  `faults` are {what a data sheet forbids: how
+        often} since power-up, `sensor` is what the sensor was set to.
+        """
         self._tell(f"until {ps}")
         seen, words = [], self._process.stdout.readline().split()
-        while words and words[0] == "at":
+        while words and words[0] in ("at", "image"):
             time, sign, *numbers = words[1:]
+            if words[0] == "image":
+                self.images.append((int(time), sign == "1", self._signed(numbers)))
+                words = self._process.stdout.readline().split()
+                continue
             one = self._seen(int(time), sign, *map(int, numbers))
             if (one.sign, one.value) != self._shown:  # another answer behind a sign is not seen
                 seen.append(one)
@@ -159,6 +168,10 @@ class SimulatedDevice:
             _, count, what = line.split(" ", 2)
             self.faults[what] = int(count)
         return seen
+
+    def _signed(self, logits):
+        sign = 1 << self.config.score_bits - 1
+        return [(int(logit) ^ sign) - sign for logit in logits]
 
     def _seen(self, ps, sign, answer, choice, number, flag, ready, fault):
         lit = {"number": number, "flag": flag, "ready": ready, "fault": fault}
