@@ -23,6 +23,10 @@ FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data.  A register at the pin takes one on the way out and one on the way in."""
 PINS = ("clock", "rx", "tx", "ready", "fault")
 LINK = "rx", "tx"
+PULLED = "camera_sioc", "camera_siod"
+PULLS = {"ecp5": 'IOBUF PORT "{name}" PULLMODE=UP;\n', "gowin": 'IO_PORT "{name}" PULL_MODE=UP;\n',
+         "xilinx7": "set_property PULLUP true [get_ports {name}]\n"}
+"""The constraint that lets a wire go up; on an iCE40 a parameter of its cell does."""
 COLUMNS = 56
 """Of the die of Gowin's GW2A-18 and GW2AR-18."""
 FLASH_RATIOS = 1, 2, 4
@@ -401,6 +405,8 @@ def constraints(pads):
     text = "".join(form.format(name=name, pin=pin) for name, pin in pads.pins().items())
     if pads.family == "ecp5":
         text += "".join(f'IOBUF PORT "{name}" SLEWRATE=FAST;\n' for name in pads.sdram)
+    if pads.family in PULLS:
+        text += "".join(PULLS[pads.family].format(name=name) for name in PULLED if name in pads.ports)
     if pads.family == "xilinx7":
         text += f"create_clock -period {1e9 / pads.board.clock_hz:g} [get_ports clock]\n"
     return text
