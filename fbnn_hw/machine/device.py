@@ -43,6 +43,7 @@ SIGNS = (
     Sign("starting", "weights come from the flash, tables are made"),
     Sign("keeping", "what was learned is written to the flash, or read from it", ready=FAST, needs="keep"),
     Sign("no camera", "no sensor's frame has begun for two frames' time", fault=SLOW),
+    Sign("not kept", "the flash is worn or not there: what was learned goes with the power", ready=SLOW, fault=FAST, needs="keep"),
     Sign("full", "the class that is taught has no room", value="choice", number=ON, flag=FAST, fault=FAST, needs="learn"),
     Sign("learning", "teach is held: each image is learned as the class that is chosen", value="choice", number=ON, flag=FAST, ready=ON,
          needs="learn"),
@@ -81,7 +82,7 @@ CONDITIONS = {
     "marked": "the class is marked as forgotten",
     "fewer": "the number of classes is written",
     "kept": "all is kept",
-    "restored": "the lesson before is loaded",
+    "restored": "what was kept before is loaded",
 }
 """{condition: when it holds}"""
 STEPS = (

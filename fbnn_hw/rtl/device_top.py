@@ -48,9 +48,9 @@ class DeviceTop(FromFlash, wiring.Component):
     chip, offset, latency, sdram, sdram_latency, flash_ratio
         As `BoardTop` has them.
     keeper : Component or None
-        Keeps what is learned.  Strobes: save, undo (In), saved (Out).  busy (Out): it has flash and learner, from the clock after a strobe
-        on, and while it loads after reset.  host (Out(stream)), host_reply (In): as `host` and `found` of `Accelerator`.  pulse, select_n,
-        lines_out, lines_enable, lines_in: as `FlashReader` has them.
+        Keeps what is learned.  Strobes: save, undo (In), done (Out), the end of either.  busy (Out): it has the learner, from the clock
+        after a strobe on, and while it loads after reset; ready (Out): it has loaded.  failed (Out): the last save was none.  may_erase
+        (In): nothing else is done.  host (Out(stream)), host_reply (In): as `host` and `found` of `Accelerator`.
 
     Members
     -------
@@ -197,20 +197,16 @@ class DeviceTop(FromFlash, wiring.Component):
         s.saves = Signal()  # strobes when the state KEEP begins
         s.undoes = Signal()  # the same of UNDO
         s.shows_kept = Signal()
-        s.keeping, s.kept = Const(0), Const(1)
+        s.keeping, s.kept, s.failed = Const(0), Const(1), Const(0)
         if "keep" not in self.has:
             return
         m.submodules.keeper = keeper = self.keeper
-        s.keeping, s.kept = keeper.busy, keeper.saved
-        m.d.comb += [keeper.save.eq(s.saves), keeper.undo.eq(s.undoes), keeper.host_reply.eq(s.found), keeper.host.ready.eq(s.host_ready)]
+        s.keeping, s.kept, s.failed = keeper.busy | ~keeper.ready, keeper.done, keeper.failed
+        m.d.comb += [keeper.save.eq(s.saves), keeper.undo.eq(s.undoes), keeper.may_erase.eq(s.on("LOOK")),
+                     keeper.host_reply.eq(s.found), keeper.host.ready.eq(s.host_ready & keeper.busy)]
         with m.If(keeper.busy):
             m.d.comb += [s.host.eq(keeper.host.payload), s.host_valid.eq(keeper.host.valid)]
-        if self.reader is not None:
-            m.d.comb += keeper.lines_in.eq(self.flash_input)
-            with m.If(keeper.busy):
-                m.d.comb += [self.flash_pulse.eq(keeper.pulse), self.flash_select_n.eq(keeper.select_n),
-                             self.flash_output.eq(keeper.lines_out), self.flash_enable.eq(keeper.lines_enable)]
-        with m.If(keeper.saved):
+        with m.If(keeper.done & ~keeper.failed & s.on("KEEP")):
             m.d.comb += self.panel.restart.eq(1)
             m.d.sync += s.shows_kept.eq(1)
         with m.Elif(self.panel.shown):
@@ -231,7 +227,7 @@ class DeviceTop(FromFlash, wiring.Component):
             conditions |= {
                 "wish": taught | forgets | undo, "taught": taught, "undo": undo, "forget": forgets & (self.choice < s.known),
                 "lesson": s.result_valid & s.teach, "taken": s.command_ready, "last": s.host_ready & s.last, "marked": s.host_ready,
-                "fewer": s.host_ready, "kept": s.kept, "restored": ~s.keeping & ~new}
+                "fewer": s.host_ready, "kept": s.kept, "restored": s.kept}
         with machine:
             for state in dict.fromkeys(step.state for step in self.steps):
                 with machine.state(state):
@@ -272,7 +268,7 @@ class DeviceTop(FromFlash, wiring.Component):
             "wrong flash": s.wrong, "starting": s.on("START") | ~self.sccb.done, "keeping": s.keeping, "no camera": self.camera.absent,
             "waiting": ~s.answered, "unknown": s.unknown}
         if "learn" in self.has:
-            holds |= {"full": s.full, "learning": s.teach, "choosing": s.choosing, "kept": s.shows_kept}
+            holds |= {"full": s.full, "learning": s.teach, "choosing": s.choosing, "kept": s.shows_kept, "not kept": s.failed}
         choice = self.choice if "learn" in self.has else Const(0, NUMBER_LEDS)
         m.d.comb += [*(self.panel.holds[i].eq(holds[sign.name]) for i, sign in enumerate(self.signs[:-1])),
                      self.panel.values.eq(Cat(_low(self.answer), _low(choice)))]

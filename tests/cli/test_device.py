@@ -45,7 +45,7 @@ def test_the_camera_is_in_the_configuration_of_its_designs_alone(folder, model, 
 
 
 def test_a_day_of_a_device(folder, pictures, cli, tmp_path):
-    """Taught two classes by its buttons, it tells them apart; one is forgotten; a sensor that stops and a power cut are seen."""
+    """Taught two classes by its buttons, it tells them apart; one is forgotten; a power cut takes the rest."""
     script = tmp_path / "day.txt"
     script.write_text("""
         0     show cup/0.png
@@ -67,13 +67,9 @@ def test_a_day_of_a_device(folder, pictures, cli, tmp_path):
         0.56  press forget         # the choice is still the plant
         0.60  release forget
         0.66  expect 0             # all that it knows
-        0.66  stop sensor
-        0.80  expect no camera
-        0.80  start sensor
-        0.88  expect 0
-        0.88  cut power
-        0.90  restore power
-        0.96  expect unknown       # nothing is kept
+        0.66  cut power
+        0.68  restore power
+        0.76  expect unknown       # nothing is kept
     """)
     code, out, err = cli("device", folder, "--images", pictures, "--script", script, "--json")
     found = json.loads(out)

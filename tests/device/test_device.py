@@ -27,14 +27,14 @@ def plain(tmp_path_factory):
 def test_logits_are_those_of_the_reference(plain):
     """Each whole image has the logits of a picture that was before the lens, whatever the timing of the sensor; torn ones are known."""
     simulated, network = plain
-    pictures = np.stack([strategies.images(seed, 1, 128)[0] for seed in range(3)])
+    pictures = np.stack([strategies.images(seed, 1, 128)[0] for seed in range(2)])
     expected = inference.logits(network, camera.through(pictures, False)).tolist()
     with simulated as device:
         device.show(pictures[0])
         device.set("jitter", 4000)
         device.set("blanking", 40)
         device.until(SETS_UP)
-        first = len(device.images)
+        first = len(device.images)  # what came while the sensor got its registers may be torn
         for picture in pictures:
             device.show(picture)
             device.until(device.now + 2 * FRAME)
@@ -43,8 +43,8 @@ def test_logits_are_those_of_the_reference(plain):
         assert all(logits in expected for logits in found) and [logits for logits in expected if logits in found] == expected
         # A torn frame: its image is dropped, and the answer stays.
         device.set("torn", 640 * 120 + 11)
-        seen = device.until(device.now + 3 * FRAME)
-        assert [torn for _, torn, _ in device.images].count(True) == 1 and not seen
+        seen = device.until(device.now + 2 * FRAME)
+        assert [torn for _, torn, _ in device.images[first:]].count(True) == 1 and not seen
         # A sensor that stops: the answer goes out.
         device.set("stopped", 1)
         seen = device.until(device.now + 140 * MS)

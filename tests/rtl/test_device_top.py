@@ -37,8 +37,8 @@ class Stand(Elaboratable):
 class Keeper(wiring.Component):
     def __init__(self, plan):
         super().__init__({
-            "save": In(1), "saved": Out(1), "undo": In(1), "busy": Out(1), "host": Out(stream.Signature(host_layout(plan, 14))),
-            "host_reply": In(16)})
+            "save": In(1), "undo": In(1), "done": Out(1), "busy": Out(1), "ready": Out(1), "failed": Out(1), "may_erase": In(1),
+            "host": Out(stream.Signature(host_layout(plan, 14))), "host_reply": In(16)})
 
     def elaborate(self, platform):
         return Module()
@@ -68,11 +68,11 @@ class Bench(device_top.DeviceTop):
             s.command, s.host = Signal(command_layout(plan)), Signal(host_layout(plan, 14))
 
 
-def conditions(dut, get, new):
+def conditions(dut, get):
     """{condition: whether it holds}, from the definitions in `device.CONDITIONS`."""
     s, camera = dut.s, dut.camera
     valid = get(s.result_valid)
-    keeping = get(dut.keeper.busy) if dut.keeper else 0
+    keeping = get(dut.keeper.busy) or not get(dut.keeper.ready) if dut.keeper else 0
     held = {"ready": get(s.loaded) and not get(s.busy) and not keeping, "image": get(camera.active), "nothing": 1,
             "torn": valid and get(camera.torn), "answer": valid, "rests": not get(s.busy)}
     if dut.config.learning:
@@ -82,7 +82,7 @@ def conditions(dut, get, new):
         held |= {"taught": get(s.learned) and not teach, "undo": asks.get("undo"), "lesson": valid and teach,
                  "forget": asks.get("forget") and get(dut.choice) < get(s.known), "taken": get(s.command_ready),
                  "last": get(s.host_ready) and last, "marked": get(s.host_ready), "fewer": get(s.host_ready),
-                 "kept": get(dut.keeper.saved) if dut.keeper else 1, "restored": not keeping and not new}
+                 "kept": get(dut.keeper.done) if dut.keeper else 1, "restored": dut.keeper and get(dut.keeper.done)}
         held["wish"] = held["taught"] or any(asks.values())
     return held
 
@@ -91,10 +91,11 @@ def expected_sign(dut, get, state):
     """The first sign whose condition holds."""
     s = dut.s
     holds = {"wrong flash": get(s.wrong), "starting": state == "START" or not get(dut.sccb.done),
-             "keeping": dut.keeper and get(dut.keeper.busy), "no camera": get(dut.camera.absent), "waiting": not get(s.answered),
-             "unknown": get(s.unknown), "class": 1}
+             "keeping": dut.keeper and (get(dut.keeper.busy) or not get(dut.keeper.ready)),
+             "no camera": get(dut.camera.absent), "waiting": not get(s.answered), "unknown": get(s.unknown), "class": 1}
     if dut.config.learning:
-        holds |= {"full": get(s.full), "learning": get(dut.panel.held) & 1, "choosing": get(s.choosing), "kept": get(s.shows_kept)}
+        holds |= {"full": get(s.full), "learning": get(dut.panel.held) & 1, "choosing": get(s.choosing), "kept": get(s.shows_kept),
+                  "not kept": dut.keeper and get(dut.keeper.failed)}
     return next(number for number, sign in enumerate(dut.signs) if holds[sign.name])
 
 
@@ -121,7 +122,7 @@ def test_the_machine_is_its_table(has):
                 ctx.set(dut.pressed, held)
             ones = [name for name in dict.fromkeys(step.state for step in dut.steps) if get(s.on(name))]
             assert ones == [state], (clock, ones, state)
-            found = conditions(dut, get, new)
+            found = conditions(dut, get)
             step = next((step for step in dut.steps if step.state == state and found[step.condition]), None)
             sign = expected_sign(dut, get, state)
             assert get(dut.sign) == sign, (clock, dut.signs[get(dut.sign)].name, dut.signs[sign].name)
@@ -170,7 +171,9 @@ def drive(ctx, dut, source, clock, state):
         ctx.set(s.host_ready, source.random() < 0.3)
     if dut.keeper:
         ctx.set(dut.keeper.busy, clock % 400 < 30)
-        ctx.set(dut.keeper.saved, state == "KEEP" and source.random() < 0.1)
+        ctx.set(dut.keeper.ready, clock > 15)
+        ctx.set(dut.keeper.failed, clock % 3000 > 2900)
+        ctx.set(dut.keeper.done, state in ("KEEP", "UNDO") and source.random() < 0.1)
 
 
 def orders(dut, get, state, new):
@@ -179,7 +182,10 @@ def orders(dut, get, state, new):
     keeping = dut.keeper and get(dut.keeper.busy)
     assert get(s.command_valid) == (state == "LEARN")
     assert get(s.command.command) == Command.LEARN and get(s.command.label) == get(dut.choice) & 7
-    assert get(s.saves) == (state == "KEEP" and new)
+    assert get(s.saves) == (state == "KEEP" and new) and get(s.undoes) == (state == "UNDO" and new)
+    if dut.keeper:
+        assert get(dut.keeper.save) == get(s.saves) and get(dut.keeper.undo) == get(s.undoes)
+        assert get(dut.keeper.may_erase) == (state == "LOOK")
     if state in ("FORGET", "SHRINK") and not keeping:
         assert get(s.host_valid) and get(s.host.write)
         last = get(dut.choice) + 1 == get(s.known)
