@@ -81,6 +81,7 @@ def test_a_day_of_a_device(folder, pictures, cli, tmp_path):
     assert code == 6 and "1 expectation not met; the first: line 1: at 0.010 s it shows starting, expected learning" in err
 
 
+@pytest.mark.slow
 def test_pictures_alone(folder, pictures, cli):
     """Without a script it is taught each class of the folder, and then asked."""
     code, out, _ = cli("device", folder, "--images", pictures)

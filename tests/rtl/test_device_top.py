@@ -18,6 +18,7 @@ from fbnn_hw.rtl import device_top
 from fbnn_hw.rtl.camera.panel import FAST_BIT, SLOW_BIT, SensorClock, tick_bits
 from fbnn_hw.rtl.camera.sensors import HM01B0, OV7670
 from fbnn_hw.rtl.learning.learner import command_layout, host_layout
+from tests.quick import quick
 
 SEED = int(os.environ.get("FBNN_SEED", random.randrange(1 << 30)))
 CLOCKS = 16000
@@ -104,7 +105,7 @@ def lit(sign, value, beat):
     return value * level[sign.number] & 15, *(level[getattr(sign, led)] for led in ("flag", "ready", "fault"))
 
 
-@pytest.mark.parametrize("has", ["", "learn", "learn forget", "learn forget keep"])
+@pytest.mark.parametrize("has", quick(["", "learn", "learn forget", "learn forget keep"], "", "learn forget keep"))
 def test_the_machine_is_its_table(has):
     print("FBNN_SEED", SEED)
     source = random.Random(f"{SEED} {has}")
