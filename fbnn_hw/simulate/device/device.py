@@ -19,6 +19,8 @@ from .. import simulator, virtual
 from . import parts
 
 CLOCK_HZ = 36_000_000
+LEVEL = "-O1"
+"""Options of the C++ compiler, whatever others take: a frame of the sensor is more than a million clocks."""
 PS = 10 ** 12
 """Picoseconds of a second."""
 SCENES = {"ov7670": (240, 320), "hm01b0": (324, 324)}
@@ -95,7 +97,7 @@ class SimulatedDevice:
             if note:
                 note(f"compiling the device in {self.build_dir.name}, once for this design; this takes a minute or two")
 
-        simulator.compiled(command, texts, self.build_dir, program, "the simulated device", simulator.optimise(), say)
+        simulator.compiled(command, texts, self.build_dir, program, "the simulated device", LEVEL, say)
         return self.build_dir / program
 
     def __enter__(self):
