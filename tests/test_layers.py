@@ -150,15 +150,44 @@ COMPONENTS = [(path, node) for path in sources() if part(path) == "rtl" for node
 @pytest.mark.parametrize("path, component", COMPONENTS, ids=[component.name for _, component in COMPONENTS])
 def test_a_component_says_what_a_user_of_it_asks(path, component):
     """Its timing, its parameters but a configuration, and what its members are, beside the signature."""
-    headings = re.findall(r"^(\w+)\n-+$", ast.get_docstring(component), re.MULTILINE)
+    headings = re.findall(r"^(\w+)(?:\n-+$|: )", ast.get_docstring(component), re.MULTILINE)
     init = next(node for node in component.body if getattr(node, "name", "") == "__init__")
     assert "Timing" in headings
     assert "Parameters" in headings or [each.arg for each in init.args.args] == ["self", "config"]
     signature = path.read_text(encoding="utf-8").splitlines()[init.lineno:init.end_lineno]
-    assert "Members" in headings or any("  # " in line for line in signature if re.search(r"\b(?:In|Out|_stream)\(", line))
+    assert "Members" in headings or any("  # " in line for line in signature)
 
 
 @pytest.mark.parametrize("path", [path for path in sources() if part(path) == "rtl"], ids=name)
 def test_each_signal_has_a_line(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert not [line for line in lines if len(re.findall(r"\b(?:Signal|unnamed|Signal\.like)\(", line)) > 1]
+
+
+def functions(text):
+    """{name: ast.FunctionDef} of a file; functions within others too."""
+    return {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+
+
+RTL = {name(path): path.read_text(encoding="utf-8") for path in sources() if part(path) == "rtl"}
+
+
+@pytest.mark.parametrize("path", [path for path, text in RTL.items() if re.search("_signals\\(|Part of `", text)])
+def test_the_signals_of_a_namespace_are_declared_in_one_place(path):
+    """Of a component with a function `_signals`, or with such an ending, and of its chapters: `s.x = Signal()` stands there alone."""
+    for function in functions(RTL[path]).values():
+        made = [ast.unparse(node) for node in ast.walk(function) if isinstance(node, ast.Assign)
+                and any(ast.unparse(target).startswith("s.") for target in node.targets)
+                and re.search(r"\b(?:Signal|unnamed|Signal\.like)\(", ast.unparse(node.value))]
+        assert not made or function.name.endswith("_signals"), (path, function.name, made)
+
+
+def test_the_drivers_that_a_declaration_names_are_there():
+    everywhere, named = set().union(*map(functions, RTL.values())), 0
+    for path, text in RTL.items():
+        for function in functions(text).values():
+            if function.name.endswith("_signals"):
+                drivers = re.findall(r"`(_\w+)`", ast.get_source_segment(text, function))
+                assert not set(drivers) - everywhere, (path, function.name)
+                named += len(drivers)
+    assert named > 50

@@ -105,7 +105,7 @@ def test_what_is_done_with_a_command():
 def test_the_index_names_every_page_and_program():
     docs, sim = ((ROOT / folder / "README.md").read_text(encoding="utf-8") for folder in ("docs", "sim"))
     for folder, pattern, index in (("docs", "*.md", docs), ("docs/results", "*.md", docs), ("docs/benchmarks", "*.py", docs),
-                                   ("sim", "*.py", sim)):
+                                   ("docs/examples", "*.py", docs), ("sim", "*.py", sim)):
         for path in (ROOT / folder).glob(pattern):
             assert path.name in ("README.md", "__init__.py") or path.name in index, path.relative_to(ROOT)
 

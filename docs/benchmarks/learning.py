@@ -1,4 +1,4 @@
-"""The tables of docs/on-chip-learning.md: runs of `fbnn-hw chip-cil`, kept as JSON, then printed.
+"""The tables of docs/results/learner.md: runs of `fbnn-hw chip-cil`, kept as JSON, then printed.
 
     python docs/benchmarks/learning.py MODEL.pt FOLDER [--data-dir DIR]      runs what FOLDER lacks, prints the tables
     python docs/benchmarks/learning.py - FOLDER                             prints the tables alone

@@ -1,4 +1,4 @@
-"""Replay of pseudo-exemplars, drawn from counters, beside replay of stored ones in as many bits (docs/on-chip-learning.md).
+"""Replay of pseudo-exemplars, drawn from counters, beside replay of stored ones in as many bits (docs/results/learner.md).
 
     python docs/benchmarks/pseudo_exemplars.py [--data-dir DIR] [--seeds 5]
 

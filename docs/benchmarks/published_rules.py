@@ -1,4 +1,4 @@
-"""Published rules of binary learning in the study of docs/on-chip-learning.md, each with the chip's buffer, samples and replays.
+"""Published rules of binary learning in the study of docs/results/learner.md, each with the chip's buffer, samples and replays.
 
     python docs/benchmarks/published_rules.py [--data-dir DIR] [--seeds 5] [--only TEXT]
 

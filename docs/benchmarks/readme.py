@@ -1,5 +1,5 @@
 """Writes tables of three pages: builds in README.md, from their records; shipped checkpoints in docs/models.md, from the files; the
-fields of a step in docs/architecture.md, from their definition.
+fields of a step in docs/engine.md, from their definition.
 
     python docs/benchmarks/readme.py            rewrites the pages
     python docs/benchmarks/readme.py --check    exit code 1 if one is out of date
@@ -83,7 +83,7 @@ def step_fields():
 
 TABLES = {ROOT / "README.md": ("<!-- builds: docs/benchmarks/readme.py -->", builds),
           ROOT / "docs" / "models.md": ("<!-- checkpoints: docs/benchmarks/readme.py -->", table),
-          ROOT / "docs" / "architecture.md": ("<!-- step: docs/benchmarks/readme.py -->", step_fields)}
+          ROOT / "docs" / "engine.md": ("<!-- step: docs/benchmarks/readme.py -->", step_fields)}
 
 
 def main():

@@ -1,4 +1,4 @@
-"""The file of what a board was taught: the names of its classes and a snapshot of its learner; docs/on-chip-learning.md."""
+"""The file of what a board was taught: the names of its classes and a snapshot of its learner; docs/learner.md."""
 
 import json
 import stat

@@ -1,5 +1,6 @@
 """`fbnn-hw pretrain`: a feature extractor for `cil`, with self-supervised and feature terms beside the labels."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ def arguments(parser: Parser) -> None:
     terms.add_argument("--gamma", type=float, default=0.0, metavar="X", help="weight of the feature regularisation (default: 0)")
     terms.add_argument("--features", choices=("intended", "printed"), default="intended",
                        help="feature regularisation as the paper's text means it, or as its equation is printed (default: intended)")
-    terms.add_argument("--unlabeled", action="store_true", help="the last two terms on the unlabelled images of the data set (stl10)")
+    terms.add_argument("--decorrelate", type=float, default=0.0, metavar="X",
+                       help="weight of the squared covariances of different bits of the latent (default: 0)")
+    terms.add_argument("--unlabeled", action="store_true", help="all terms but the first on the unlabelled images of the data set (stl10)")
     parser.add_argument("--out", metavar="FILE.pt", help="checkpoint to write at each better epoch (default: MODEL-SCENARIO.pt)")
     add_state(parser, "training state, to go on from (default: beside the checkpoint, .state)")
     add_teacher(parser)
@@ -73,14 +76,16 @@ def refuse(args: Args, scenario: Scenario) -> None:
     """Raises UsageError at a flag that means nothing for this scenario, model or loss."""
     if args.unlabeled and not scenario.unlabeled:
         raise UsageError(f"--unlabeled: {scenario.pretrain_data} has no unlabelled images, expected a scenario such as core50-10x5")
-    if args.unlabeled and not (args.beta or args.gamma):
-        raise UsageError("--unlabeled: no term uses the images without --beta or --gamma, expected one of them")
-    if args.model in FLOATS and (args.beta or args.gamma):
-        raise UsageError(f"--model {args.model}: has no latent bits, expected no --beta and --gamma")
+    of_latents = args.beta or args.gamma or args.decorrelate
+    if args.unlabeled and not of_latents:
+        raise UsageError("--unlabeled: no term uses the images without --beta, --gamma or --decorrelate, expected one of them")
+    if args.model in FLOATS and of_latents:
+        raise UsageError(f"--model {args.model}: has no latent bits, expected no --beta, --gamma and --decorrelate")
     if args.features != "intended" and not args.gamma:
         raise UsageError(f"--features {args.features}: the feature term has no weight, expected --gamma with it")
-    if args.beta and args.batch < 2:
-        raise UsageError("--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta")
+    for name in ("beta", "decorrelate"):
+        if getattr(args, name) and args.batch < 2:
+            raise UsageError(f"--batch 1: has no correlation over the batch, expected at least 2 with --{name}")
 
 
 def labelled(args: Args, out: Output, name: str, scenario: Scenario) -> tuple[Any, Any]:
@@ -120,7 +125,7 @@ def run(args: Args, out: Output) -> int:
 
     processor = device(args, config, out)
     size = datasets.DATASETS[scenario.data].size if scenario.name in SCENARIOS else train.images.shape[-1]
-    objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features)
+    objective = pretrain.Objective(args.alpha, args.beta, args.gamma, args.features, args.decorrelate)
     origin = pretrain.origin(args.init) if args.init else None
     model = pretrain.make(args.model, train.classes, size, config, args.encoder, origin, args.activations, args.latent)
     if args.model == AIRBENCH:
@@ -128,7 +133,7 @@ def run(args: Args, out: Output) -> int:
     meta = {"command": _common.command_line(args), "data": _common.kept(name), "scenario": _common.kept(args.scenario), "model": args.model,
             "norm": args.norm, "activations": args.activations, "encoder": args.encoder, "all_classes": args.all_classes,
             "images_per_class": args.images,
-            "objective": {"alpha": args.alpha, "beta": args.beta, "gamma": args.gamma, "features": args.features}}
+            "objective": asdict(objective)}
     source = origin.sha256 if isinstance(origin, start.Start) else origin and files.sha256_of(origin.with_suffix(".state"))
 
     model.to(processor)

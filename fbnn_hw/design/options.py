@@ -146,7 +146,7 @@ class Options:
         else:
             width = self.counter_bits or 8
             # Lessons are short.  Shipped weights must outlast the first samples of a new class, and a new row needs a quick start.
-            # Measured in docs/on-chip-learning.md.
+            # Measured in docs/results/learner.md.
             learner = Head.of_latent(topology) if empty else Head.of(topology), LearnConfig(
                 classes, self.exemplars or 0, width, confidence=min(32, (1 << width - 1) - 1), prototype=16, forget=self.forget)
         replace(learner[1], slots=learner[1].slots or 1).verify()

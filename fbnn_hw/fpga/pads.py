@@ -138,9 +138,7 @@ class Pads(Elaboratable):
             m.d.start += settled.eq(settled + 1)
         m.submodules.core = core = self.core
         outputs = self._device(m) if self.around else {"tx": core.tx}
-        # iCE40: its netlists, of which there are records, stay as they are.
-        fault = core.fault if self.family == "ice40" else core.fault | ~settled[-1]
-        for name, value in (("ready", core.ready), ("fault", fault)):
+        for name, value in (("ready", core.ready), ("fault", core.fault | ~settled[-1])):
             if name in self.ports:
                 outputs[name] = ~value if name in self.board.low else value
         outputs |= {f"drive{i}": Const(level) for i, level in enumerate(self.board.drive.values())}

@@ -143,7 +143,7 @@ MODELS = {
 FLOATING = {f"fpnn_{kind}{size and f'-{size}'}": (kind, size or "3mb") for size in ("", "0.5mb", "1mb", "9mb", "24mb") for kind in "bp"}
 """Names of the floating-point baselines: b as many bits as the binary model, p as many weights; 0.5mb and 1mb are ours, for teachers."""
 AIRBENCH = "airbench"
-"""Name of a float network that is made to teach, `nn.teachers.Airbench`."""
+"""Name of a float network that is made to teach, `nn.floating.Airbench`."""
 
 
 CHOICES = {"encoder": ("tycc", "trgb", "grey"), "pooling": ("lgap", "depthwise", "flatten")}

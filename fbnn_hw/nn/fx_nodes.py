@@ -12,7 +12,7 @@ from ..foreign import fold
 
 
 def called(node):
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
 
 
 def above(node, steps):
@@ -74,10 +74,7 @@ FRAME = re.compile(r'File "(.+?)", line (\d+)')
 
 def place(node, module):
     """The line of source of a node, and what it calls."""
-    if node.op == "call_module":
-        subject = f"{node.target} ({type(module.get_submodule(node.target)).__name__})"
-    else:
-        subject = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    subject = f"{node.target} ({type(module.get_submodule(node.target)).__name__})" if node.op == "call_module" else called(node)
     line = _line(FRAME.findall(node.stack_trace or ""))
     return f"{line}, {subject}" if line else subject
 

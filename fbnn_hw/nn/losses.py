@@ -85,4 +85,14 @@ def features_as_intended(latent: torch.Tensor) -> torch.Tensor:
     return latent.mean(0).square().mean()
 
 
+def decorrelation(latent: torch.Tensor) -> torch.Tensor:
+    """Sum of the squared covariances of different bits of latents (B, D) over the batch, divided by D (VICReg, arXiv 2105.04906, eq. 4).
+
+    Where it is 0 and the bits are balanced, the nearest mean is a linear discriminant analysis.  B is at least 2.
+    """
+    centred = latent - latent.mean(0)
+    covariance = centred.T @ centred / (len(latent) - 1)
+    return (covariance.square().sum() - covariance.diagonal().square().sum()) / latent.shape[1]
+
+
 FEATURES = {"printed": features_as_printed, "intended": features_as_intended}

@@ -36,12 +36,9 @@ CASTS = {"float": torch.float32, "double": torch.float64, "half": torch.float16,
          "type_as": None}
 """{name of a method: the type that it gives, or None where its operands say it}."""
 HALVES = (torch.float16, torch.bfloat16)
-MONOTONE_FUNCTIONS = {
-    operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg", torch.add: "add",
-    torch.sub: "sub", torch.mul: "mul", torch.div: "div", torch.neg: "neg", torch.clamp: "clamp", torch.relu: "relu", F.relu: "relu",
-    F.hardtanh: "hardtanh", torch.tanh: "tanh", torch.sigmoid: "sigmoid", F.relu6: "relu6", F.leaky_relu: "leaky_relu",
-    F.hardsigmoid: "hardsigmoid", F.softplus: "softplus", F.softsign: "softsign", F.elu: "elu", F.selu: "selu", F.celu: "celu",
-    F.logsigmoid: "logsigmoid", F.prelu: "prelu"}
+MONOTONE_FUNCTIONS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, torch.add, torch.sub, torch.mul, torch.div,
+                      torch.neg, torch.clamp, torch.relu, torch.tanh, torch.sigmoid, F.relu, F.hardtanh, F.relu6, F.leaky_relu,
+                      F.hardsigmoid, F.softplus, F.softsign, F.elu, F.selu, F.celu, F.logsigmoid, F.prelu)
 COMPARISONS = ("ge", "gt", "le", "lt", "where", "heaviside", "greater", "greater_equal")
 VERBS = {"mul": "multiplies", "sub": "subtracts", "div": "divides", "truediv": "divides", "__mul__": "multiplies"}
 MONOTONE_METHODS = ("add", "sub", "mul", "div", "neg", "clamp", "relu", "tanh", "sigmoid", "__add__", "__mul__")
@@ -229,7 +226,7 @@ class _Reader:
             return operator.attrgetter(node.target)(self.module)
         args = fx.node.map_arg(node.args, self.values.__getitem__)
         kwargs = fx.node.map_arg(node.kwargs, self.values.__getitem__)
-        if not any(isinstance(value, (fold.Image, fold.Bits, fold.Sum)) for value in flat((args, tuple(kwargs.values())))):
+        if not maps(flat((args, tuple(kwargs.values())))):
             return self._constant(node, args, kwargs)
         if node.op == "call_module":
             layer = self.module.get_submodule(node.target)
@@ -249,9 +246,9 @@ class _Reader:
         return (*args, *(kwargs[key] for key in first)), {key: value for key, value in kwargs.items() if key not in first}
 
     def _constant(self, node, args, kwargs):
-        if node.op == "call_method":
-            return getattr(args[0], node.target)(*args[1:], **kwargs)
-        return (self.module.get_submodule(node.target) if node.op == "call_module" else node.target)(*args, **kwargs)
+        if node.op == "call_module":
+            return self.module.get_submodule(node.target)(*args, **kwargs)
+        return (getattr(args[0], node.target)(*args[1:], **kwargs) if node.op == "call_method" else node.target(*args, **kwargs))
 
     # Modules
 
@@ -350,8 +347,7 @@ class _Reader:
     # Functions and methods
 
     def _function(self, node, args, kwargs, where):
-        target, x = node.target, args[0]
-        name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+        target, x, name = node.target, args[0], called(node)
         if name in KEPT:
             return x
         if name in CASTS:
@@ -429,7 +425,7 @@ class _Reader:
         """Take a function of single values whose other operands are constants."""
         if in_place(node):
             self._check_alone(node, where)
-        operands = [value for value in args if isinstance(value, (fold.Image, fold.Bits, fold.Sum))]
+        operands = maps(args)
         if len(operands) > 1 or kwargs and len(maps(kwargs.values())):
             near = [*above(node, 3)]
             if called(node) in ("add", "sub") and any(called(n) == "sign" and n.all_input_nodes[0] in near for n in near):
@@ -437,14 +433,13 @@ class _Reader:
                                  "fbnn_hw.nn.Sign() in its place, which has that gradient")
             if all(value is operands[0] for value in operands):
                 raise InputError(f"{where}: takes the same values twice, expected a function of one operand that rises or falls")
-            verb = VERBS.get(getattr(node.target, "__name__", node.target), "adds")
+            verb = VERBS.get(called(node), "adds")
             raise InputError(f"{where}: {verb} real numbers of two layers, a shortcut that +1 and -1 have no room for; expected torch.cat "
                              "of the two after their signs, and a convolution of both")
         place = next(i for i, value in enumerate(args) if value is operands[0])
 
         def function(values):
-            now = [values if i == place else value for i, value in enumerate(args)]
-            return getattr(now[0], node.target)(*now[1:], **kwargs) if node.op == "call_method" else node.target(*now, **kwargs)
+            return self._constant(node, [values if i == place else value for i, value in enumerate(args)], kwargs)
 
         return self._apply(operands[0], function, where)
 

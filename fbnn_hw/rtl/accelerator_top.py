@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from types import SimpleNamespace
 
-from amaranth import Cat, Const, Module, Mux, Signal, signed
+from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -14,17 +14,16 @@ from ..machine.learner import ACT_LATENCY, score_latency
 from ..machine.protocol import Command
 from .argmax import Argmax
 from .array import MacArray
-from .copies import copy_of
 from .drain import Drain
+from .fanout import copy_of
 from .learning.learner import Learner
 from .lgap import Lgap
 from .loader import Loader
 from .mover import WeightMover
 from .sequencer import EDGE, Sequencer, Widths, read_layout
 from .signals import unnamed
-from .spram import SinglePortMemory, TwoPortMemory
+from .spram import SinglePortMemory, TwoPortMemory, WeightMemory
 from .states import OneHot
-from .weights import WeightMemory
 from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign, flags_early
 
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
@@ -38,14 +37,18 @@ LEARNER_PORTS = {"command": "command", "refused": "refused", "known": "class_cou
 """{port of accelerator.v: member of the `Learner` behind it}.  The names of the ports are those of existing folders."""
 
 
+def stream_ports(name, port, into):
+    """The ports of the stream `name` of the module `accelerator`, for an Instance.  into: the accelerator takes its words."""
+    there, back = "io" if into else "oi"
+    return {f"{there}_{name}__payload": Value.cast(port.payload), f"{there}_{name}__valid": port.valid, f"{back}_{name}__ready": port.ready}
+
+
 class Accelerator(wiring.Component):
     """One image after the other: loads and encodes it, runs the program, gives the result.
 
     Twin: `fbnn_hw.reference.inference`.
 
-    Timing
-    ------
-    `fbnn_hw.machine.cycles`, exactly, while nobody stalls.
+    Timing: `fbnn_hw.machine.cycles`, exactly, while nobody stalls.
     """
 
     def __init__(self, config):
@@ -94,9 +97,8 @@ class Accelerator(wiring.Component):
         return m
 
     def _parts(self, m):
-        """The submodules, as a namespace."""
-        c, s = self.config, SimpleNamespace()
-        s.arrival = timing.read(c.memory_registers)  # stage of a read beside the data of banks and weights
+        """The submodules and the signals between them, as a namespace."""
+        c, s = self.config, self._signals()
         m.submodules.sequencer = s.sequencer = Sequencer(c)
         m.submodules.loader = s.loader = Loader(c)
         m.submodules.address = s.address = ListedAddress(c) if c.lists else WindowAddress(c)
@@ -105,9 +107,46 @@ class Accelerator(wiring.Component):
         m.submodules["shared_array" if c.learning else "array"] = s.array  # `fpga.toolchain` goes by this name
         m.submodules.drain = s.drain = Drain(c)
         if not c.lists:
-            m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, self._pooled_size(), split=timing.large(c.lanes))
+            of_a_word = c.map_pixels.bit_count() if c.map_pixels else c.pixels
+            size = next((step.words * of_a_word for step in c.program if step.kind == "lgap"), 1)
+            m.submodules.lgap = s.lgap = Lgap(c.pixels, c.lanes, c.word_bits, size, split=timing.large(c.lanes))
         wiring.connect(m, wiring.flipped(self.pixels), s.loader.pixels)
         s.step = s.sequencer.step
+        return s
+
+    def _signals(self):
+        """The namespace.  A group names the methods that drive it."""
+        c, w, s = self.config, Widths(self.config), SimpleNamespace()
+        s.arrival = timing.read(c.memory_registers)  # stage of a read beside the data of banks and weights
+
+        # The banks' port: `_port`, `_two_ports`.  A write under way at a reset does no harm.
+        s.port = Signal(data.StructLayout({
+            "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}),
+            reset_less=c.loads_beside)
+        s.written = Signal(w.row, reset_less=True)  # address of a port for writes alone
+        s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
+
+        # Reads under way: `_pipeline`, `_weights`.
+        s.blank = unnamed()  # beside the data of the banks: a start read
+        s.weights = Signal(c.word_bits, reset_less=timing.large(c.lanes))  # at the array
+
+        # Whose the port is in the next cycles: `_learner_turn`, `_drain`, `_frame`.
+        s.ready = unnamed()  # the learner may have the port and the array two cycles later
+        s.turn = Signal()  # the learner has the port and the array
+        s.drains_next = unnamed()  # the port is taken two cycles later, so no read may be issued in this one
+        s.drains = Signal()  # a block is finished
+        s.drained = unnamed()  # the port for writes is the drain's in the next cycle
+        s.closed = Signal()  # the port is closed to resident rows: from the end of the program until an image is loaded
+
+        # The frame: the states of `_run`, `_latent`, `_classify`; `_frame`, `_learner_turn`.
+        s.loading = unnamed()  # the loader may write
+        s.was_loading = Signal()
+        s.loaded = Signal()  # the next image is in the banks
+        s.reading = unnamed()  # words of the latent are read
+        s.was_reading = Signal()
+        s.word = Signal(range(c.latent_words + 1))  # of the latent
+        s.wait = Signal(range(s.arrival + 2))  # cycles until that word can be read
+        s.teaching = Signal()  # the learner works between two frames, or a host asks for it
         return s
 
     def _banks(self, m, s):
@@ -117,14 +156,8 @@ class Accelerator(wiring.Component):
         at once, so the sequencer issues no read in the cycle before a write (`reserve`).  With
         config.loads_beside writes have a port of their own, with an address for all banks.
         """
-        c, w = self.config, Widths(self.config)
-        s.port = Signal(data.StructLayout({
-            "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}),
-            reset_less=c.loads_beside)  # a write under way at a reset does no harm
-        if c.loads_beside:
-            s.written = Signal(w.row, reset_less=True)
+        c = self.config
         s.banks = []
-        s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
         for q in range(c.pixels):
             if c.loads_beside:
                 bank = TwoPortMemory(c.feature_words, c.lanes, c.outputs, c.memory_registers)
@@ -153,10 +186,7 @@ class Accelerator(wiring.Component):
             if t == 2 and c.lists and timing.large(c.lanes):  # the edges come a cycle late
                 m.d.sync += [stage.read[name].eq(issue.read[name]) for name in ("upper", "lower", "left", "right")]
             s.stages.append(stage)
-        s.ready = unnamed()  # the learner may have the port and the array two cycles later
-        s.turn = Signal()  # the learner has the port and the array
         if c.start_reads:
-            s.blank = unnamed()  # beside the data of the banks: a start read
             m.d.comb += s.blank.eq(s.stages[s.arrival].read.first & s.step.bias & ~s.turn)
         if c.learning:
             m.submodules.learner = s.learner = self.learner
@@ -176,7 +206,6 @@ class Accelerator(wiring.Component):
     def _weights(self, m, s):
         """The weight word of each read, from a memory or from the mover's ring."""
         c = self.config
-        s.weights = Signal(c.word_bits, reset_less=timing.large(c.lanes))  # at the array
         read = s.stages[timing.READ - 1].read
         if c.weights == "memory":
             m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits, 2 * c.memory_registers)
@@ -304,8 +333,6 @@ class Accelerator(wiring.Component):
         if not c.lists:
             m.d.comb += [drain.average.eq(s.lgap.gap), drain.learned.eq(s.lgap.depthwise)]
         before = s.stages[accumulated - 2]
-        s.drains_next = unnamed()  # the port is taken two cycles later, so no read may be issued in this one
-        s.drains = Signal()  # a block is finished
         m.d.sync += [
             s.drains_next.eq(before.valid & before.read.last & ~s.step.logits & ~s.step.lgap), s.drains.eq(s.drains_next)]
         m.d.comb += drain.strobe.eq(s.drains)
@@ -351,21 +378,11 @@ class Accelerator(wiring.Component):
     def _frame(self, m, s):
         """The states of a frame, from its image to its result."""
         c = self.config
-        s.loading = unnamed()  # the loader may write
-        s.reading = unnamed()  # words of the latent are read
-        s.was_reading = Signal()
-        s.closed = Signal()  # the port is closed to resident rows: from the end of the program until an image is loaded
-        s.was_loading = Signal()
-        s.teaching = Signal()  # the learner works between two frames, or a host asks for it
         m.d.sync += [s.was_reading.eq(s.reading), s.was_loading.eq(s.loading)]
         m.d.comb += s.loader.enable.eq(s.loading)
         if c.loads_beside:
-            s.drained = unnamed()  # the port for writes is the drain's in the next cycle
-            s.loaded = Signal()  # the next image is in the banks
             m.d.sync += s.drained.eq(s.drains_next | s.sequencer.reserve)
             m.d.comb += s.loader.enable.eq(s.loading & ~s.drained)
-        s.word = Signal(range(c.latent_words + 1))  # of the latent
-        s.wait = Signal(range(s.arrival + 2))  # cycles until that word can be read
         m.d.comb += [self.latent.payload.word.eq(s.banks[0]), self.latent.payload.last.eq(s.word == c.latent_words - 1)]
         with m.If(s.sequencer.begin):
             m.d.sync += self.step.eq(self.step + 1)
@@ -374,18 +391,7 @@ class Accelerator(wiring.Component):
             if c.learning:
                 self._classify(m, s)
             self._latent(m, s)
-            self._result(m, s)
         m.d.comb += self.busy.eq(~s.states.ongoing("LOAD"))
-
-    def _ask_latent(self, m, s):
-        """After the last logit, send the latent where it is wanted, then the result."""
-        with m.If(self.want_latent & (self.config.latent_words > 0)):
-            s.states.go(self._first_of_latent)
-
-    @property
-    def _first_of_latent(self):
-        """The first state of the latent.  A resident row may be on its way there, but not where a learner scores the latent first."""
-        return "CLOSE" if self.config.weights == "stream" and not self.config.learning else "ASK"
 
     def _run(self, m, s):
         """States that load an image, then run the program."""
@@ -414,7 +420,7 @@ class Accelerator(wiring.Component):
                 m.d.sync += s.closed.eq(1)
                 s.states.go("CLASSIFY" if c.learning else "RESULT")
                 with m.If(self.want_latent & (c.latent_words > 0) & (not c.learning)):
-                    s.states.go(self._first_of_latent)
+                    s.states.go("CLOSE" if c.weights == "stream" and not c.learning else "ASK")
 
     def _classify(self, m, s):
         """States in which the learner scores the latent."""
@@ -425,11 +431,12 @@ class Accelerator(wiring.Component):
         with s.states.state("SCORES"):
             with m.If(~s.learner.busy):
                 s.states.go("RESULT")
-                self._ask_latent(m, s)
+                with m.If(self.want_latent & (self.config.latent_words > 0)):
+                    s.states.go("ASK")
 
     def _latent(self, m, s):
-        """States that read the latent from the banks and send it, word by word."""
-        if self._first_of_latent == "CLOSE":
+        """States that read the latent from the banks and send it, word by word, then the result."""
+        if self.config.weights == "stream" and not self.config.learning:
             with s.states.state("CLOSE"):  # the port closed a cycle ago, so a resident row may still be on its way
                 s.states.go("ASK")
         with s.states.state("ASK"):
@@ -445,8 +452,6 @@ class Accelerator(wiring.Component):
                 s.states.go("ASK")
                 with m.If(self.latent.payload.last):
                     s.states.go("RESULT")
-
-    def _result(self, m, s):
         with s.states.state("RESULT"):
             m.d.comb += self.result.valid.eq(1)
             with m.If(self.result.ready):
@@ -533,10 +538,3 @@ class Accelerator(wiring.Component):
                      s.port.mask.eq(drain.mask | (~draining).replicate(len(s.port.mask))),
                      s.written.eq(Mux(draining, drain.address, loader.address))]
         m.d.sync += [s.port.address[q].eq(Mux(reading, place, s.address.banks.word_select(q, w.address))) for q in range(c.pixels)]
-
-    def _pooled_size(self):
-        """Pixels of the map that is pooled globally (1 where there is none)."""
-        for step in self.config.program:
-            if step.kind == "lgap":
-                return step.words * (self.config.map_pixels.bit_count() if self.config.map_pixels else self.config.pixels)
-        return 1

@@ -20,18 +20,11 @@ class ReadAhead(wiring.Component):
     A byte that finds no room is lost.  Such a loss, or a byte without stop bit, becomes an `error` behind the bytes that came before;
     what comes until then is lost, too.
 
-    Parameters
-    ----------
-    size : int
-        Bytes that find room, at least; rounded up to whole blocks.
+    Parameters: `size`, bytes that find room, at least; rounded up to whole blocks.
 
-    Timing
-    ------
-    12 clocks a byte.
+    Timing: 12 clocks a byte.
 
-    Resources
-    ---------
-    A block RAM for 512 bytes.
+    Resources: A block RAM for 512 bytes.
     """
 
     def __init__(self, size):

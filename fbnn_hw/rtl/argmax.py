@@ -19,13 +19,7 @@ class Argmax(wiring.Component):
     classes : int
         Scores a sequence, at most.
 
-    Timing
-    ------
-    `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
-
-    Resources
-    ---------
-    iCE40, 13 bits, 100 classes: 41 LUT4, 27 FF.
+    Timing: `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
     """
 
     def __init__(self, width, classes):

@@ -9,8 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..base.errors import UsageError
 from ..machine import timing
 from ..machine.starts import least_bits
-from . import shared
-from .copies import copy_of
+from .fanout import add, copy_of
 from .popcount import XnorPopcount
 
 SHARE = 4
@@ -41,20 +40,13 @@ class MacArray(wiring.Component):
     style : str
         Of the popcounts.
 
-    Timing
-    ------
-    Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
+    Timing: Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
     large array (`timing.large`) keep their values.
 
-    Resources
-    ---------
-    An accumulator takes one LUT a bit; with `starts` alone two, where adders are LUTs with a carry chain.  A large array
+    Resources: An accumulator takes one LUT a bit; with `starts` alone two, where adders are LUTs with a carry chain.  A large array
     has copies of the operands that its popcounts share.
 
-    Raises
-    ------
-    UsageError
-        If L is no power of two; if an accumulator with `start_reads` has fewer bits than `least_bits`.
+    Raises UsageError if L is no power of two; if an accumulator with `start_reads` has fewer bits than `least_bits`.
     """
 
     def __init__(self, pixels, lanes, outputs, accumulator_bits, starts=False, style="lut4", shift=0, start_reads=False):
@@ -109,7 +101,7 @@ class MacArray(wiring.Component):
             flags = copy(Cat(valid, first, *shifted), "flags", q) if large else Cat(valid, first, *shifted)
             branch = [copy(flags, "flags_branch", q, p) if branches else flags for p in range(0, outputs, FLAGS)]
             for p in range(outputs):
-                popcount = shared.add(m, platform, f"popcount_{q}_{p}", module, make)
+                popcount = add(m, platform, f"popcount_{q}_{p}", module, make)
                 accumulator = Signal(signed(bits), name=f"accumulator_{q}_{p}", reset_less=large)
                 m.d.comb += [popcount.act.eq(act[q][p]), popcount.weight.eq(weights[p][q])]
                 counts, begins, *moved = copy(branch[p // FLAGS], "flags", q, p) if large else flags

@@ -4,7 +4,7 @@ from amaranth import Cat, ClockDomain, ClockSignal, Instance, Module, Mux, Reset
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .accelerator_top import LEARNER_PORTS
+from .accelerator_top import stream_ports
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 from .signals import unnamed
@@ -23,18 +23,11 @@ def logit_bits(config):
 class RegisterSlice(wiring.Component):
     """A stream with registers at both ends: no combinational path leads from an input to an output.
 
-    Parameters
-    ----------
-    shape : shape
-        Of a word.
+    Parameters: `shape` of a word.
 
-    Timing
-    ------
-    A word a clock, latency 1 clock.  i.ready, o.valid and o.payload are registers.
+    Timing: A word a clock, latency 1 clock.  i.ready, o.valid and o.payload are registers.
 
-    Resources
-    ---------
-    Two registers of a word and two flags: 22 LUT4 and 34 FF for 16 bits, synthesised for iCE40 by yosys.
+    Resources: Two registers of a word and two flags: 22 LUT4 and 34 FF for 16 bits, synthesised for iCE40 by yosys.
     """
 
     def __init__(self, shape):
@@ -72,13 +65,9 @@ class ImagePackets(wiring.Component):
     images : int
         Most images whose answers have not been taken.
 
-    Timing
-    ------
-    A byte a clock; no register between `packet` and `pixels`.
+    Timing: A byte a clock; no register between `packet` and `pixels`.
 
-    Resources
-    ---------
-    48 LUT4 and 19 FF for images of 32 x 32 pixels, three without answers, synthesised for iCE40 by yosys.
+    Resources: 48 LUT4 and 19 FF for images of 32 x 32 pixels, three without answers, synthesised for iCE40 by yosys.
     """
 
     def __init__(self, length, images=1):
@@ -129,9 +118,7 @@ class ImagePackets(wiring.Component):
 class AxiStreamWrapper(wiring.Component):
     """The module `accelerator` of accelerator.v with AXI4-Stream ports (Arm IHI 0051), each behind a `RegisterSlice`.
 
-    Timing
-    ------
-    As `Accelerator`, and a clock for each word at a port.
+    Timing: As `Accelerator`, and a clock for each word at a port.
     """
 
     def __init__(self, config):
@@ -195,7 +182,6 @@ class AxiStreamWrapper(wiring.Component):
         plan = self.config.learning
         for name in ("refused", "known", "used", "frozen"):
             ports[f"o_{name}"] = getattr(self, name)
-        assert {"command", "host", "found", "refused", "known", "used", "frozen"} == set(LEARNER_PORTS)
         command = self._source(m, "s_axis_command", 8 * sum(COMMAND_BYTES))
         layout = command_layout(plan)
         fields = self._fields(command.payload, COMMAND_BYTES, (layout[name].width for name in ("command", "label", "count")))
@@ -249,15 +235,11 @@ class AxiStreamWrapper(wiring.Component):
     @staticmethod
     def _take(m, ports, name, source):
         """Connect a stream to a port that takes one."""
-        payload = source.payload
-        ports |= {f"i_{name}__payload": payload if isinstance(payload, Signal) else payload.as_value(), f"i_{name}__valid": source.valid,
-                  f"o_{name}__ready": source.ready}
+        ports |= stream_ports(name, source, True)
 
     @staticmethod
     def _outgoing(ports, name, shape):
         """The stream at a port that gives one."""
         source = stream.Signature(shape).create()
-        payload = source.payload
-        ports |= {f"o_{name}__payload": payload if isinstance(payload, Signal) else payload.as_value(), f"o_{name}__valid": source.valid,
-                  f"i_{name}__ready": source.ready}
+        ports |= stream_ports(name, source, False)
         return source

@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ..machine.config import byte_planes, byte_words
 from .signals import unnamed
 
-BYTE_BITS = 8
-
 
 class BitPlanes(wiring.Component):
     """The bits of the bytes table[R], table[G], table[B] of a pixel, in words.
@@ -28,14 +26,10 @@ class BitPlanes(wiring.Component):
     pixels : int
         Pixels that a word has bits of.
 
-    Timing
-    ------
-    A clock for each word of a pixel, at least four: the words leave while the next three bytes are
+    Timing: A clock for each word of a pixel, at least four: the words leave while the next three bytes are
     taken.  A `ThermometerEncoder` with multipliers and as many pieces takes the same clocks.
 
-    Resources
-    ---------
-    56 flip-flops; with a table a block RAM of 256 bytes, with several pixels one of the words of a pixel.
+    Resources: 56 flip-flops; with a table a block RAM of 256 bytes, with several pixels one of the words of a pixel.
     """
 
     def __init__(self, lanes, table=(), pixels=1):
@@ -70,8 +64,8 @@ class BitPlanes(wiring.Component):
             m.d.sync += [count.eq(taken), added.eq(0)]
         with m.Else():
             m.d.sync += [count.eq(count + taken), added.eq(added + adding)]
-        incoming = [unnamed(BYTE_BITS) for _ in range(3)]  # the pixel that comes: red, green, blue
-        leaving = [unnamed(BYTE_BITS) for _ in range(3)]  # the pixel whose words are given, without the bits of those before
+        incoming = [unnamed(8) for _ in range(3)]  # the pixel that comes: red, green, blue
+        leaving = [unnamed(8) for _ in range(3)]  # the pixel whose words are given, without the bits of those before
         with m.If(adding):
             m.d.sync += [after.eq(before) for after, before in zip(incoming, [*incoming[1:], byte])]
         with m.If(done | passed):

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..machine import cycles, protocol
-from .accelerator_top import LEARNER_PORTS
+from .accelerator_top import LEARNER_PORTS, stream_ports
 from .host_link import CYCLES_BITS, HostLink, learner_ports
 from .qspi_flash import FlashReader
 from .sdram import SdramReader
@@ -31,9 +31,7 @@ class FlashImage(wiring.Component):
     beat : int
         Bytes that come at once, 1 or 2.
 
-    Timing
-    ------
-    A beat a clock.
+    Timing: A beat a clock.
     """
 
     def __init__(self, mark, beat=1):
@@ -170,9 +168,7 @@ class BoardTop(FromFlash, wiring.Component):
     ahead : bool
         As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
 
-    Timing
-    ------
-    `HostLink` and `Accelerator` determine it.
+    Timing: `HostLink` and `Accelerator` determine it.
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1,
@@ -224,19 +220,12 @@ class BoardTop(FromFlash, wiring.Component):
             result = stream.Signature(link.result.payload.shape()).create()
             m.d.comb += [link.result.payload.eq(result.payload), link.result.valid.eq(result.valid & ~link.latent.valid),
                          result.ready.eq(link.result.ready & ~link.latent.valid)]
-        for name in ("pixels", "logits", "result", "latent"):
-            port = {"latent": latent, "result": result}[name] if name in ("latent", "result") else getattr(link, name)
-            into = name == "pixels"
-            payload = port.payload if name in ("pixels", "result") else port.payload.as_value()
-            ports |= {f"{'i' if into else 'o'}_{name}__payload": payload, f"{'i' if into else 'o'}_{name}__valid": port.valid,
-                      f"{'o' if into else 'i'}_{name}__ready": port.ready}
+        for name, port in (("pixels", link.pixels), ("logits", link.logits), ("result", result), ("latent", latent)):
+            ports |= stream_ports(name, port, name == "pixels")
         names = {member: port for port, member in LEARNER_PORTS.items()}
         for member in learner_ports(self.config.learning, 0) if self.config.learning else ():
             name, port = names[member], getattr(link, member)
-            if member in ("command", "host"):
-                ports |= {f"i_{name}__payload": port.payload.as_value(), f"i_{name}__valid": port.valid, f"o_{name}__ready": port.ready}
-            else:
-                ports[f"o_{name}"] = port
+            ports |= stream_ports(name, port, True) if member in ("command", "host") else {f"o_{name}": port}
         if self.reader is None:
             m.d.comb += link.ready.eq(~link.busy)  # a learner writes its tables first
         else:

@@ -17,9 +17,7 @@ class Drain(wiring.Component):
     tile slot s of a word.  Those after s are cleared, so that lanes without a channel end up 0; those
     before s keep their bits.
 
-    Timing
-    ------
-    A write comes one cycle after its strobe.
+    Timing: A write comes one cycle after its strobe.
     """
 
     def __init__(self, config):

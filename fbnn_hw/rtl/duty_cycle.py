@@ -31,28 +31,15 @@ class DutyCycle(wiring.Component):
     clocks : int or float
         Clocks of a bit on the serial line, as the core has them, at least FEWEST_ASLEEP.
 
-    Members
-    -------
-    Those of the core, but for `sleep`, `idle` and `asleep`.
+    Timing: Four clocks from a falling `rx` to the core's first clock.
 
-    Timing
-    ------
-    Four clocks from a falling `rx` to the core's first clock.
-
-    Resources
-    ---------
-    Some 20 FF and 20 LUT4.
-
-    Raises
-    ------
-    UsageError
-        If a bit is too short to wake up in.
+    Raises UsageError if a bit is too short to wake up in.
     """
 
     def __init__(self, core, clocks):
         check_wakes(clocks)
         self.core, self.clocks = core, clocks
-        own = ("sleep", "idle", "asleep")
+        own = ("sleep", "idle", "asleep")  # all other members are the core's
         super().__init__({name: member for name, member in core.signature.members.items() if name not in own})
 
     def elaborate(self, platform):

@@ -1,6 +1,8 @@
 """The board's end of the host protocol, between a UART and an accelerator."""
 
+from contextlib import contextmanager
 from math import isqrt
+from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -14,11 +16,13 @@ from ..machine.protocol import Fault
 from .ahead import ReadAhead
 from .host_reply import Replies
 from .host_request import Requests
-from .host_signals import CYCLES_BITS, link_signals
 from .learning.learner import command_layout, host_layout
 from .signals import unnamed
 from .states import OneHot
 from .uart import UartReceiver, UartTransmitter
+
+CYCLES_BITS = 24
+"""Width of the counter of cycles in STATUS."""
 
 
 def learner_ports(plan, address_bits):
@@ -30,6 +34,111 @@ def learner_ports(plan, address_bits):
         "class_count": In(range(plan.max_classes + 1)),
         "frozen": In(1),
         "host_reply": In(plan.host_bits)}
+
+
+def link_signals(link):
+    """The namespace of a `HostLink`, whose signals all parts of the link share.  A group names the methods that drive it."""
+    s = SimpleNamespace()
+    # The received byte: `_byte_flags`; `_accept` says `bad` and its cause.  Registers hold its meaning a cycle after it has come, and
+    # another cycle later what it is for the state; the next byte is many cycles away.
+    s.strobe = unnamed()  # a byte has come
+    s.broken = unnamed()  # a byte without stop bit has come
+    s.bad = unnamed(init=1)  # the state does not take it
+    s.cause = unnamed(4)  # why not, a Fault
+    s.accept = unnamed()  # the cycle after: a byte is taken
+    s.trouble = unnamed()  # the cycle after: the request ends with a fault
+    s.why = unnamed(4)  # that Fault
+    s.sync = unnamed()  # it is SYNC
+    s.legal = unnamed()  # it is an opcode
+    s.low_wrong = unnamed()  # it is not the low byte of the request's length
+    s.high_wrong = unnamed()  # it is not the high byte of the request's length
+    s.late_pixel = unnamed()  # the byte before is still held, or the weights are not loaded
+
+    # The request: `_receive`, `_execute`, `_refuse`, `_accelerator_flags`.
+    s.opcode = unnamed(6)
+    s.sequence = unnamed(8)
+    s.fault = unnamed(4)  # a Fault, or 0
+    s.status, s.with_logits, s.with_latent = s.opcode[1], s.opcode[0], s.opcode[1]
+    s.learning = s.opcode[5] if link.learns else Const(0, 1)
+    s.classify = s.opcode[4] & ~s.learning
+    s.access = s.learning & s.opcode[4]  # PEEK, POKE
+    s.poke = s.access & s.opcode[3]
+    s.last_sequence = unnamed(8)  # sequence of the last good request
+    s.remembered = unnamed()  # that request was carried out
+    s.repeated = unnamed()  # this request repeats it
+
+    # What makes the owner reset the accelerator, a fault, a result that does not come, an image that begins a pass anew: `_fail`,
+    # `_give_up`, `_dispatch`, `_execute_learning`.
+    s.abort = unnamed(3)
+    s.aborts = unnamed(3)  # a cycle later
+
+    # Counters of STATUS, and places: `_execute`, `_accelerator_flags`, `_fail`; `_index`, as states ask for it.
+    s.frames = unnamed(16)
+    s.errors = unnamed(16)
+    s.failed = Signal()  # strobes with a fault, a cycle before `fault` has it
+    s.reason = unnamed(4)  # with `failed`: the new `fault`
+    s.cycles = Signal(CYCLES_BITS)
+    s.index = Signal(range(max(256 * link.identity.word_bytes, 32, link.image_bytes)))  # place of the byte in its field
+    s.at_start = unnamed()  # `index` was 0 by the state of the cycle before
+    s.step = unnamed()  # `index` goes on, where no byte moves it
+    s.step_word = unnamed()  # `index` goes on by a word
+    s.clear = unnamed()  # `index` goes back to 0
+    s.ends = unnamed()  # `index` is the last place of the state's field
+    s.at_end = unnamed()  # it was a cycle before
+
+    _line_signals(link, s)
+    if link.learns:
+        _learning_signals(link, s)
+    return s
+
+
+def _line_signals(link, s):
+    """Signals of the line, of time, and of what stands between line and accelerator."""
+    s.crc = unnamed(16)  # `_check_sum`; `_receive` and `_reply` begin
+    s.wrong = unnamed()  # it is not 0
+    s.sending = Signal()  # the check sum is that of the reply
+    # A byte that is sent: `_source`, `_timers`, `_reply`, `elaborate`.  Registers hold what it may be at `index`, another one which of
+    # them the state sends, another one the byte.
+    s.offer = unnamed()  # the state has a byte
+    s.offered = unnamed()  # and had it a cycle before
+    s.send = unnamed()  # `byte` is offered to the transmitter
+    s.byte = unnamed(8)
+    s.source = unnamed(range(8))  # number in `sources`
+    s.next_source = unnamed(range(8))
+    s.sources = [Const(protocol.SYNC, 8)]  # registers
+    s.length = Signal(16)  # of the reply's payload
+
+    # Time: `_timers`.
+    s.timer = unnamed(link.result_bits + 1)  # cycles since the last byte, or since the image was complete
+    s.keep = Signal()  # received bytes do not restart the timer
+    s.quiet = unnamed()  # the line has been quiet for the time-out
+    s.late = unnamed()  # no result has come in time
+
+    # The byte of an image waits until it is taken, at most until the next one has come: `_receive`, `_execute_learning`, `_byte_flags`.
+    s.pixel = unnamed(8)
+    s.held = unnamed()
+
+    # The accelerator's outputs: `_accelerator_flags`; the replies acknowledge.
+    s.result_waiting = unnamed()
+    s.result_ack = unnamed()
+
+    # With a learner: `_receive`, `_execute_learning`, `_reply_result`.
+    s.image_started = unnamed()  # an image has begun, and its result has not left
+    s.image_received = unnamed()  # its last byte was taken
+    s.sample = unnamed()  # its result has left: it is the sample
+
+
+def _learning_signals(link, s):
+    """Signals of a learner's requests: `_receive_operand`, `_learner_ports`, `_execute_learning`, `_reply_peek`."""
+    s.word_bits = (link.identity.word_bytes - 1).bit_length()
+    s.number = unnamed(len(link.host.payload.address))  # address or label
+    s.count = unnamed(8)  # words or replays
+    s.illegal_count = unnamed()  # the received byte is no legal number of words
+    s.too_large = unnamed()  # the number is no label
+    s.place = s.index[s.word_bits:]  # number of the word in its request
+    s.all_words = unnamed()  # `place` is behind the last word, as of the cycle before
+    s.settled = unnamed()  # and the learner has not answered since
+    s.asking = Signal()  # the learner is asked for a word, or given one
 
 
 class HostLink(Requests, Replies, wiring.Component):
@@ -68,15 +177,10 @@ class HostLink(Requests, Replies, wiring.Component):
     ahead : bool
         The link hears the next requests, an image's and two short ones, while one is carried out and answered.
 
-    Timing
-    ------
-    A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
+    Timing: A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
     result.
 
-    Raises
-    ------
-    UsageError
-        If a width, a mark or the image's size does not fit the protocol.
+    Raises UsageError if a width, a mark or the image's size does not fit the protocol.
     """
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None,
@@ -85,17 +189,20 @@ class HostLink(Requests, Replies, wiring.Component):
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
         if lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
             raise UsageError(f"host link: lanes {lanes}, mark {mark!r}, model {model!r}: expected a multiple of 8, and 4 bytes each")
-        self.image_bytes, self.pixel_bits = protocol.image_bytes(size, pixel_bits), pixel_bits
+        self.image_bytes = protocol.image_bytes(size, pixel_bits)
         if self.image_bytes > protocol.LONGEST_PAYLOAD:
             most = isqrt(8 * protocol.LONGEST_PAYLOAD // pixel_bits)
             raise UsageError(f"host link: image of {size} pixels a side, expected at most {most}, so that a frame holds it")
         if not timeout_bits <= result_bits <= CYCLES_BITS:
             raise UsageError(f"host link: result_bits {result_bits}, expected from timeout_bits, {timeout_bits}, to {CYCLES_BITS}")
-        self.classes, self.size, self.lanes, self.latent_words, self.score_bits = classes, size, lanes, latent_words, score_bits
-        self.mark, self.model_mark, self.clocks, self.plan = mark, model, clocks, plan
+        self.classes, self.model_mark, self.clocks, self.plan = classes, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
-        self.learns = plan is not None
+        self.learns, self.latent_bytes = plan is not None, latent_words * lanes // 8
         self.unknown = self.learns and plan.unknown
+        learner = (plan.max_classes, plan.host_bits // 8) if plan else (0, 0)
+        version = protocol.VERSION if pixel_bits == RGB_BITS else protocol.LEVELS_VERSION
+        self.identity = protocol.Identity(version, mark, classes, size, self.latent_bytes, protocol.FRAMES, *learner,
+                                          model or bytes(protocol.MODEL_BYTES), pixel_bits)  # zeros where only the flash names the model
         super().__init__((learner_ports(plan, address_bits) if plan else {}) | {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
             # As `Accelerator` has them; `busy` is used where the design learns.
@@ -111,22 +218,6 @@ class HostLink(Requests, Replies, wiring.Component):
             "model_next": Out(1),  # strobes to rotate to the next
             "active": Out(1),  # a request is being received, carried out or answered
             "fault": Out(1)})  # the last request ended with a fault
-
-    @property
-    def latent_bytes(self):
-        return self.latent_words * self.lanes // 8
-
-    @property
-    def identity(self):
-        """`protocol.Identity`; the model is zeros where only the flash names it."""
-        learner = (self.plan.max_classes, len(self.host_reply) // 8) if self.plan else (0, 0)
-        version = protocol.VERSION if self.pixel_bits == RGB_BITS else protocol.LEVELS_VERSION
-        return protocol.Identity(version, self.mark, self.classes, self.size, self.latent_bytes, protocol.FRAMES, *learner,
-                                 self.model_mark or bytes(protocol.MODEL_BYTES), self.pixel_bits)
-
-    @property
-    def identity_bytes(self):
-        return len(self.identity.pack())
 
     def elaborate(self, platform):
         m = Module()
@@ -164,7 +255,7 @@ class HostLink(Requests, Replies, wiring.Component):
                 self._send_to(m, s, 1, "HUNT")
             if self.learns:
                 self._reply_peek(m, s)
-            replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_words else ()),
+            replying = ["HEAD", "BYTES", "LOGITS", "CLASS", "END", *(["LATENT"] if self.latent_bytes else ()),
                         *(["PEEK", "PEEK_WORD"] if self.learns else ())]
             m.d.sync += s.sending.eq(s.states.any(*replying))
             starts = "HUNT", "OPCODE", "SEQUENCE", "LENGTH_LOW", "LENGTH_HIGH", "SYNC"
@@ -240,16 +331,7 @@ class HostLink(Requests, Replies, wiring.Component):
         """Connect a learner: the operand and the words of a request become its inputs."""
         command, host = self.command, self.host
         word_bytes = self.identity.word_bytes
-        s.word_bits = (word_bytes - 1).bit_length()
         depth_bits = (protocol.LONGEST_POKE // word_bytes).bit_length()
-        s.number = unnamed(len(host.payload.address))  # address or label
-        s.count = unnamed(8)  # words or replays
-        s.illegal_count = unnamed()  # the received byte is no legal number of words
-        s.too_large = unnamed()  # the number is no label
-        s.place = s.index[s.word_bits:]  # number of the word in its request
-        s.all_words = unnamed()  # `place` is behind the last word, as of the cycle before
-        s.settled = unnamed()  # and the learner has not answered since
-        s.asking = Signal()  # the learner is asked for a word, or given one
         m.d.sync += [s.asking.eq(0), host.payload.address.eq(s.number ^ s.place)]
         buffer = Memory(shape=len(self.host_reply), depth=1 << depth_bits, init=[], attrs={"ram_style": "block"})
         m.submodules.buffer = buffer
@@ -281,13 +363,14 @@ class HostLink(Requests, Replies, wiring.Component):
         m.d.sync += s.remembered.eq(0)
         self._fail(m, s, reason)
 
-    def _accept(self, m, s, take, bad=0, reason=0, abort=0):
-        """Take a byte, unless it comes too late or damaged, or is `bad` for the `reason`."""
+    @contextmanager
+    def _accept(self, m, s, bad=0, reason=0, abort=0):
+        """The context in which a byte is taken, unless it comes too late or damaged, or is `bad` for the `reason`."""
         m.d.comb += [s.bad.eq(bad), s.cause.eq(reason)]
         with m.If(s.trouble):
             self._fail(m, s, s.why, abort)
         with m.Elif(s.accept):
-            take(m, s)
+            yield
 
     def _source(self, m, s, byte):
         """The state sends a byte that this one, or the one a cycle before, is."""

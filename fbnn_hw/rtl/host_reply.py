@@ -1,5 +1,7 @@
 """Replies to a host: head, payload and check sum."""
 
+from functools import partial
+
 from amaranth import Array, Cat, Const, Mux, Signal, signed
 
 from ..machine import protocol
@@ -7,7 +9,7 @@ from .signals import unnamed
 
 
 class Replies:
-    """Part of `HostLink`: m is its Module, s the namespace of its signals (rtl/host_signals.py)."""
+    """Part of `HostLink`: m is its Module, s the namespace of its signals (`host_link.link_signals`)."""
 
     # Chapter 3: reply.
 
@@ -39,18 +41,18 @@ class Replies:
 
     def _length(self, s):
         """The length of the payload of a reply without a fault.  It stands still while the reply is sent."""
-        lengths = [protocol.classify_bytes(flags, self.classes, self.latent_bytes) for flags in range(4)]
+        lengths = [protocol.classify_bytes(flags, 0 if self.learns else self.classes, self.latent_bytes) for flags in range(4)]
         classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]]
-        fixed_length = Mux(s.status, protocol.STATUS_BYTES, self.identity_bytes)
+        fixed_length = Mux(s.status, protocol.STATUS_BYTES, len(self.identity.pack()))
         if self.learns:
-            lengths = [protocol.classify_bytes(flags, 0, self.latent_bytes) for flags in range(4)]
-            classified = Array(Const(n, 16) for n in lengths)[s.opcode[:2]] + Mux(s.with_logits, self.class_count << 1, 0)
+            classified = classified + Mux(s.with_logits, self.class_count << 1, 0)
             fixed_length = Mux(s.learning, Mux(s.access & ~s.poke, s.count << s.word_bits, 0), fixed_length)
         return Mux(s.classify, classified, fixed_length)
 
     def _reply_status(self, m, s):
         """Identity, status or fault."""
-        identity = Array(Const(value, 8) for value in self.identity.pack().ljust(32, b"\0"))[s.index[:5]]
+        packed = self.identity.pack()
+        identity = Array(Const(value, 8) for value in packed.ljust(32, b"\0"))[s.index[:5]]
         counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(int(self.ahead), 5)), *(
             counter.word_select(i, 8) for counter in (s.frames, s.errors, s.cycles) for i in range(len(counter) // 8))])[s.index[:3]]
         counter = unnamed(8)  # byte of the status
@@ -59,13 +61,13 @@ class Replies:
         of_model = unnamed()  # it is one of the model mark
         told = Mux(s.status, counter, constant)
         if self.model_mark is None:
-            m.d.sync += of_model.eq(~s.status & (s.index[:5] >= self.identity_bytes - protocol.MODEL_BYTES))
+            m.d.sync += of_model.eq(~s.status & (s.index[:5] >= len(packed) - protocol.MODEL_BYTES))
             told = Mux(of_model, self.model, told)
         m.d.sync += [counter.eq(counters), constant.eq(identity), info.eq(Mux(s.fault.any(), s.fault, told))]
         with s.states.state("BYTES"):
             m.d.comb += [s.offer.eq(1), self.model_next.eq(s.sent & of_model & (s.fault == 0))]
             self._source(m, s, info)
-            self._send_to(m, s, Mux(s.status, protocol.STATUS_BYTES - 1, self.identity_bytes - 1), "END")
+            self._send_to(m, s, Mux(s.status, protocol.STATUS_BYTES - 1, len(packed) - 1), "END")
             with m.If(s.fault != 0):
                 m.d.comb += s.ends.eq(1)
 
@@ -73,12 +75,9 @@ class Replies:
         """Logits, latent and class of each image of the pass."""
         def after_logits():
             s.states.go("CLASS")
-            if self.latent_words:
+            if self.latent_bytes:
                 with m.If(s.with_latent):
                     s.states.go("LATENT")
-
-        def after_latent():
-            s.states.go("CLASS")
 
         score = Signal(signed(16))
         best = Signal(16)
@@ -88,8 +87,8 @@ class Replies:
             m.d.comb += best.eq(Cat(label, Const(0, 15 - len(label)), unknown & s.opcode[2]))
         nothing = self.learns and not self.classes and self.class_count == 0  # no class is known, so no logit comes
         self._pass_on(m, s, "LOGITS", self.logits, s.with_logits, score.as_unsigned(), after_logits, nothing)
-        if self.latent_words:
-            self._pass_on(m, s, "LATENT", self.latent, 1, self.latent.payload.word, after_latent)
+        if self.latent_bytes:
+            self._pass_on(m, s, "LATENT", self.latent, 1, self.latent.payload.word, partial(s.states.go, "CLASS"))
         with s.states.state("CLASS"):
             m.d.comb += [s.offer.eq(s.result_waiting & ~s.result_ack), s.ends.eq(s.index[0])]
             self._source(m, s, best.word_select(s.index[0], 8))

@@ -7,7 +7,7 @@ from ..machine.protocol import Fault, Opcode
 
 
 class Requests:
-    """Part of `HostLink`: m is its Module, s the namespace of its signals (rtl/host_signals.py)."""
+    """Part of `HostLink`: m is its Module, s the namespace of its signals (`host_link.link_signals`)."""
 
     # Chapter 1: receive a request.
 
@@ -18,73 +18,60 @@ class Requests:
             with m.If(s.accept & s.sync):
                 m.d.sync += s.fault.eq(0)
                 s.states.go("OPCODE")
-        for state, take, bad, reason in (
-                ("OPCODE", self._take_opcode, ~s.legal, Fault.OPCODE), ("SEQUENCE", self._take_sequence, 0, 0),
-                ("LENGTH_LOW", self._take_length_low, s.low_wrong & ~s.poke, Fault.LENGTH),
-                ("LENGTH_HIGH", self._take_length_high, s.high_wrong, Fault.LENGTH)):
-            with s.states.state(state):
-                self._accept(m, s, take, bad, reason)
+        with s.states.state("OPCODE"), self._accept(m, s, ~s.legal, Fault.OPCODE):
+            m.d.sync += s.opcode.eq(s.rx.byte)
+            s.states.go("SEQUENCE")
+        with s.states.state("SEQUENCE"), self._accept(m, s):
+            m.d.sync += s.sequence.eq(s.rx.byte)
+            s.states.go("LENGTH_LOW")
+        with s.states.state("LENGTH_LOW"), self._accept(m, s, s.low_wrong & ~s.poke, Fault.LENGTH):
+            s.states.go("LENGTH_HIGH")
+        with s.states.state("LENGTH_HIGH"), self._accept(m, s, s.high_wrong, Fault.LENGTH):
+            s.states.go("CRC")
+            with m.If(s.classify):
+                s.states.go("IMAGE")
+            if self.learns:
+                with m.Elif(s.learning):
+                    s.states.go("OPERAND")
         with s.states.state("IMAGE"):
             m.d.comb += s.ends.eq(s.index == self.image_bytes - 1)
-            self._accept(m, s, self._take_pixel, s.late_pixel, Fault.BUSY, abort=self.ready)
-        if self.learns:
-            with s.states.state("OPERAND"):
-                m.d.comb += s.ends.eq(s.index[:2] == protocol.OPERAND_BYTES - 1)
-                self._accept(m, s, self._take_operand, s.ends & s.access & s.illegal_count, Fault.LENGTH)
-            with s.states.state("DATA"):
-                self._accept(m, s, self._take_word)
-                with m.If(s.all_words):
-                    m.d.comb += s.clear.eq(1)
+            with self._accept(m, s, s.late_pixel, Fault.BUSY, abort=self.ready):
+                m.d.sync += [s.pixel.eq(s.rx.byte), s.held.eq(1), s.image_started.eq(1), s.image_received.eq(s.at_end), s.sample.eq(0)]
+                with m.If(s.at_end):
                     s.states.go("CRC")
+        if self.learns:
+            self._receive_operand(m, s)
         with s.states.state("CRC"):
             m.d.comb += s.ends.eq(s.index[0])
-            self._accept(m, s, self._take_crc, abort=s.classify)
+            with self._accept(m, s, abort=s.classify), m.If(s.at_end):
+                s.states.go("CHECK")
 
-    def _take_opcode(self, m, s):
-        m.d.sync += s.opcode.eq(s.rx.byte)
-        s.states.go("SEQUENCE")
-
-    def _take_sequence(self, m, s):
-        m.d.sync += s.sequence.eq(s.rx.byte)
-        s.states.go("LENGTH_LOW")
-
-    def _take_length_low(self, m, s):
-        s.states.go("LENGTH_HIGH")
-
-    def _take_length_high(self, m, s):
-        s.states.go("CRC")
-        with m.If(s.classify):
-            s.states.go("IMAGE")
-        if self.learns:
-            with m.Elif(s.learning):
-                s.states.go("OPERAND")
-
-    def _take_pixel(self, m, s):
-        m.d.sync += [s.pixel.eq(s.rx.byte), s.held.eq(1), s.image_started.eq(1), s.image_received.eq(s.at_end), s.sample.eq(0)]
-        with m.If(s.at_end):
-            s.states.go("CRC")
-
-    def _take_crc(self, m, s):
-        with m.If(s.at_end):
-            s.states.go("CHECK")
-
-    def _take_operand(self, m, s):
+    def _receive_operand(self, m, s):
+        """States that receive the operand of a learner's request, and the words of a POKE."""
         label_bits = len(self.command.payload.label)
-        with m.If(s.at_end):
-            s.states.go("CRC")
-        with m.Switch(s.index[:2]):
-            for number in range(3):
-                with m.Case(number):
-                    if 8 * number < len(s.number):
-                        m.d.sync += s.number[8 * number:8 * number + 8].eq(s.rx.byte)
-                    m.d.sync += s.too_large.eq(s.too_large & (number > 0) | s.rx.byte[max(0, label_bits - 8 * number):].any())
-            with m.Case(3):
-                m.d.sync += s.count.eq(s.rx.byte)
-                with m.If(s.poke):
-                    s.states.go("DATA")
+        with s.states.state("OPERAND"):
+            m.d.comb += s.ends.eq(s.index[:2] == protocol.OPERAND_BYTES - 1)
+            with self._accept(m, s, s.ends & s.access & s.illegal_count, Fault.LENGTH):
+                with m.If(s.at_end):
+                    s.states.go("CRC")
+                with m.Switch(s.index[:2]):
+                    for number in range(3):
+                        with m.Case(number):
+                            if 8 * number < len(s.number):
+                                m.d.sync += s.number[8 * number:8 * number + 8].eq(s.rx.byte)
+                            m.d.sync += s.too_large.eq(s.too_large & (number > 0) | s.rx.byte[max(0, label_bits - 8 * number):].any())
+                    with m.Case(3):
+                        m.d.sync += s.count.eq(s.rx.byte)
+                        with m.If(s.poke):
+                            s.states.go("DATA")
+        with s.states.state("DATA"):
+            with self._accept(m, s):
+                m.d.comb += s.buffer_write.en.eq(1 << s.index[:s.word_bits])
+            with m.If(s.all_words):
+                m.d.comb += s.clear.eq(1)
+                s.states.go("CRC")
 
-    def _take_word(self, m, s):
-        m.d.comb += s.buffer_write.en.eq(1 << s.index[:s.word_bits])
+    # Chapter 2: carry it out.
 
     def _execute(self, m, s):
         with s.states.state("CHECK"):

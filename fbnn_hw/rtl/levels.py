@@ -17,20 +17,11 @@ class LevelUnpacker(wiring.Component):
 
     Twin: `fbnn_hw.reference.encode.unpacked`.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Bits of the level of each plane, 1 to 7.
+    Parameters: `sizes`, bits of the level of each plane, 1 to 7.
 
-    Timing
-    ------
-    A level a clock while bytes are there and levels are taken, the first one a clock after its byte.
+    Timing: A level a clock while bytes are there and levels are taken, the first one a clock after its byte.
     After `end` a clock more.  `levels.valid` and `levels.payload` are registers; `pixels.ready`
     depends on `levels.ready` and `end`.
-
-    Resources
-    ---------
-    iCE40, "tycc" of 16 levels (5, 4 and 4 bits): 41 LUT4 and 18 FF (`python docs/benchmarks/area.py unpacker`).
     """
 
     def __init__(self, sizes):

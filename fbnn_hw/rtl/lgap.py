@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..base.errors import UsageError
-from .copies import copy_of
+from .fanout import copy_of
 from .signals import unnamed
 
 SHARE = 64
@@ -39,21 +39,11 @@ class Lgap(wiring.Component):
     split : bool
         Registers before and within the choice of a lane: of one of each eight, then of one of those.
 
-    Timing
-    ------
-    One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
+    Timing: One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
     lane its bits stand in the words and `done` is 1: three, five with `split`.
 
-    Resources
-    ---------
-    iCE40, 4 pixels, 16 lanes: 199 LUT4 with weight words of 128 bits, 140 with 64; 66 FF.  Choosing one
-    bit of n costs 0.88 n.
-
-    Raises
-    ------
-    UsageError
-        If `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights
-        to choose from.
+    Raises UsageError if `weight_bits` is no multiple of pixels * lanes, a size is below 1, or `split` has no eights
+    to choose from.
     """
 
     def __init__(self, pixels, lanes, weight_bits, size, split=False):

@@ -13,9 +13,7 @@ from .thermometer import ThermometerEncoder
 class Loader(wiring.Component):
     """RGB bytes or packed levels in raster order -> encoded words at their places in the banks, from address 0 on.
 
-    Timing
-    ------
-    `ThermometerEncoder` determines the cycles of a pixel.
+    Timing: `ThermometerEncoder` determines the cycles of a pixel.
     """
 
     def __init__(self, config):

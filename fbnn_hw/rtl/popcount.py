@@ -13,14 +13,9 @@ GROUP = 8
 class XnorPopcount(wiring.Component):
     """count = sum_i (act[i] XNOR weight[i]): the matches of `width` products, whose dot product is 2 count - width.
 
-    The sum is taken column by column, by adders of one bit, without a carry chain:
-
-    - Column 0 adds the products.  Its adders contain the XNORs.  A full adder costs 2 LUTs of four
-      inputs, also where one of its inputs is a product; it costs 3 with two products, and 4 with three
-      (sum p ^ c and carry p ? c : a, where p = a ^ b of two products is one LUT).  So column 0 is a tree
-      of adders that take one product each, with triples of products as its leaves.
-    - Column 1 adds the carries of column 0, and so on.
-    - Four bits that are left in a column take a 4:3 counter of 3 LUTs.
+    The sum is taken column by column, by adders of one bit, without a carry chain.  docs/rtl.md says why,
+    and what an adder costs whose inputs are products.  Four bits that are left in a column take a 4:3
+    counter of 3 LUTs.
 
     Twin: `XnorPopcount.compute`; meaning of a bit: `fbnn_hw.base.bits`.
 
@@ -33,20 +28,12 @@ class XnorPopcount(wiring.Component):
         beyond the last column delay the count.
     leaves : bool
         The first register stands behind the triples, in the middle of column 0, for words that come
-        from afar.
+        from afar; it takes a LUT for each product that comes later.
     style : str
         "lut4": the adders above.  "sum": plain sums of eight, whose structure the synthesis tool
         chooses: a quarter of the Verilog, registers after the levels of sums.
 
-    Timing
-    ------
-    Free running, one word a clock, latency `registers` clocks; the registers need no reset.
-
-    Resources
-    ---------
-    iCE40 and ECP5, width 16, one register: 35 LUT4 (2.2 a bit), 9 FF; width 64, two registers: 161 and
-    165 LUT4 (2.6 a bit), 51 FF.  A register behind the leaves takes a LUT for each product that comes
-    later, 15 of 64.
+    Timing: Free running, one word a clock, latency `registers` clocks; the registers need no reset.
     """
 
     def __init__(self, width, registers=1, style="lut4", leaves=False):

@@ -8,7 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..base.errors import UsageError
-from .signals import unnamed
+from .signals import later, unnamed
 
 READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}
 """Fast read, fast read dual output, fast read quad output: address on one line, then `width` bits a clock."""
@@ -22,26 +22,19 @@ VOLATILE_QE = ((0x50,), (0x31, 0x02))
 class FlashChip:
     """The properties of a flash and its wires that the reader needs.
 
-    width: data lines that are read.  dummy: clocks between address and data.  quad_enable: commands
-    that make IO2 and IO3 carry data; none where the chip comes so from its maker, or keeps it for good.
-    wait_s: longest of the waits for power-up, reset (tRST) and release from power-down (tRES1).
-    deselect_s: shortest pause between two commands (tSHSL).
-
-    The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.
-
-    Of a flash at twice the clock of the design: access, hold: from a falling clock until new data is valid (tCLQV), and for which old
-    data stays (tCLQX).  fastest_hz: of its clock.  Meant are those of a W25Q128JV at 3.0 to 3.6 V; they were not compared with its
-    datasheet.
+    The defaults hold for Winbond's W25Q (tRST 30 us, tRES1 3 us, tSHSL 50 ns), with a margin for others.  Those of a flash at twice the
+    clock of the design are meant to be a W25Q128JV's at 3.0 to 3.6 V; they were not compared with its datasheet.
     """
 
-    width: int = 4
-    dummy: int = 8
-    quad_enable: tuple = VOLATILE_QE
-    wait_s: float = 60e-6
-    deselect_s: float = 60e-9
-    access: float = 6e-9
-    hold: float = 1.5e-9
-    fastest_hz: float = 133e6
+    width: int = 4  # data lines that are read
+    dummy: int = 8  # clocks between address and data
+    quad_enable: tuple = VOLATILE_QE  # commands that make IO2 and IO3 carry data; none where the chip comes so, or keeps it for good
+    wait_s: float = 60e-6  # longest of the waits for power-up, reset (tRST) and release from power-down (tRES1)
+    deselect_s: float = 60e-9  # shortest pause between two commands (tSHSL)
+    # Of a flash at twice the clock of the design:
+    access: float = 6e-9  # from a falling clock until new data is valid (tCLQV)
+    hold: float = 1.5e-9  # for which old data stays (tCLQX)
+    fastest_hz: float = 133e6  # of its clock
 
 
 class FlashReader(wiring.Component):
@@ -67,15 +60,10 @@ class FlashReader(wiring.Component):
         The flash has twice the clock of sync: in a cycle it may get two pulses and give two data, a byte.  Commands still take a cycle a
         bit.  Four lines alone; `first` and `again` are even.
 
-    Timing
-    ------
-    A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
+    Timing: A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
     takes bytes.
 
-    Raises
-    ------
-    UsageError
-        If the lines, the latency or the range of addresses are impossible.
+    Raises UsageError if the lines, the latency or the range of addresses are impossible.
     """
 
     DEPTH = 4
@@ -94,6 +82,7 @@ class FlashReader(wiring.Component):
         self.double, self.bytes = double, 1 + double
         self.first, self.again = first // self.bytes, again // self.bytes
         self.sleeps = sleeps
+        self.commands = [(0xFF,), (ENABLE_RESET,), (RESET,), (RELEASE,), *(chip.quad_enable if chip.width == 4 else ())]
         self.wait_bits = max(5, int(chip.wait_s * clock_hz).bit_length())
         self.deselect = max(2, -int(-chip.deselect_s * clock_hz // 1)) + 3 * double
         super().__init__({
@@ -112,8 +101,8 @@ class FlashReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s = SimpleNamespace()
-        self._script(m, s)
+        s = self._signals()
+        self._script(s)
         self._bytes(m, s)
         with m.FSM(init="WAIT") as fsm:
             self._commands(m, s)
@@ -130,20 +119,41 @@ class FlashReader(wiring.Component):
         heading = s.sending & ~(s.reading & s.bit[5])
         if self.sleeps:
             heading = heading | s.resuming & ~s.bit[5]
-            s.out = Mux(s.resuming, s.head[-1], sent)
+            out = Mux(s.resuming, s.head[-1], sent)
         else:
-            s.out = sent
+            out = sent
         if self.double:
-            s.out, heading = self._later(m, s.out), self._later(m, heading)
-        m.d.comb += self.lines_out.eq(Cat(s.out, Const(0b111, 3)))
+            out, heading = later(m, out), later(m, heading)
+        m.d.comb += self.lines_out.eq(Cat(out, Const(0b111, 3)))
         m.d.comb += self.lines_enable.eq(Cat(heading, Const(0, 1), (heading | (self.chip.width != 4)).replicate(2)))
         return m
 
-    def _later(self, m, value):
-        """The value of the cycle before."""
-        later = unnamed(len(value))
-        m.d.sync += later.eq(value)
-        return later
+    def _signals(self):
+        """The namespace of what several methods use.  A group names the methods that drive it."""
+        s = SimpleNamespace()
+        # The place in the script and in the read: `_commands`, `_read`, `_sleep`.
+        s.number = Signal(range(len(self.commands) + 1))  # of a command; that of the read is the last one
+        s.bit = Signal(range(max(8 * max(map(len, self.commands)), 32 + self.chip.dummy)))  # of a command; cycle of a pause
+        s.again = Signal()  # the read begins behind the first bytes
+        s.position = Signal(range(max(self.first + self.again + 1, 1 << self.wait_bits + 1)))  # of a payload; cycle of a wait
+        s.head = unnamed(32)  # command and address of the read that goes on
+
+        # What the states clock: `_commands`, `_read`, `_sleep`.
+        s.pulse = unnamed() if self.double else self.pulse
+        s.clocking = Signal()  # data of a payload
+        s.phase = Signal(range(8 // self.chip.width))  # pulses of the payload so far
+        s.issue = Signal()  # a payload begins
+
+        # Payloads that were asked for: `_bytes`.
+        s.spare = Signal(range(self.DEPTH + 1), init=self.DEPTH)
+        s.flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1 + self.double)]
+        s.shift = unnamed(8 * self.bytes)
+        s.whole = Signal()  # `shift` is a payload
+        s.top = Signal(range(2 * self.DEPTH), init=2 * self.DEPTH - 1)  # place of the oldest byte; all ones where none waits
+        s.level = Signal(range(self.DEPTH + 1))  # payloads that wait, for observers
+        s.fifo = [Signal(8 * self.bytes, name=f"fifo{i}") for i in range(self.DEPTH)]
+        s.taken = self.data.valid & self.data.ready
+        return s
 
     def _select(self, m, s):
         """Select the flash while a command or a read is on.
@@ -158,19 +168,12 @@ class FlashReader(wiring.Component):
         m.d.sync += [before.eq(Cat(s.selected, before)), self.pulse.eq(Cat(s.pulse, s.pulse & s.clocking))]
         m.d.comb += self.select_n.eq(~(s.selected | before.any()))
 
-    def _script(self, m, s):
+    def _script(self, s):
         """The script: commands before the read."""
-        chip, width = self.chip, self.chip.width
-        s.commands = [(0xFF,), (ENABLE_RESET,), (RESET,), (RELEASE,), *(chip.quad_enable if width == 4 else ())]
-        longest = max(len(c) for c in s.commands) * 8
-        script = [[byte >> 7 - i & 1 for byte in command for i in range(8)] for command in s.commands]
-        s.pulse = unnamed() if self.double else self.pulse
-        s.number = Signal(range(len(s.commands) + 1))
-        s.reading = s.number == len(s.commands)
-        s.bit = Signal(range(max(longest, 32 + chip.dummy)))
-        head = [int(b) for b in f"{READ_COMMANDS[width]:08b}"]
+        script = [[byte >> 7 - i & 1 for byte in command for i in range(8)] for command in self.commands]
+        s.reading = s.number == len(self.commands)
+        head = [int(b) for b in f"{READ_COMMANDS[self.chip.width]:08b}"]
         starts = [head + [int(b) for b in f"{self.offset + base:024b}"] for base in (0, self.first * self.bytes)]
-        s.again = Signal()
         s.initial = Array(Const(row[0], 1) for row in [*script, head])[s.number]  # a command's first bit
         # The bit after `bit`, of a command and of the read.
         words = Array(Array(Const(v, 1) for v in (row[1:] + [0] * 32)[:16])[s.bit[:4]] for row in script)
@@ -181,27 +184,14 @@ class FlashReader(wiring.Component):
     def _bytes(self, m, s):
         """The payloads that are requested or wait in a queue: at most DEPTH."""
         width, per_byte = self.chip.width, 8 // self.chip.width
-        s.spare = Signal(range(self.DEPTH + 1), init=self.DEPTH)
-        s.phase = Signal(range(per_byte))
-        s.issue = Signal()  # a payload begins
-        s.taken = self.data.valid & self.data.ready
         m.d.sync += s.spare.eq(s.spare + s.taken - s.issue)
-        s.position = Signal(range(max(self.first + self.again + 1, 1 << self.wait_bits + 1)))
-        s.clocking = Signal()
-
         # Data comes `latency` cycles after its clock.
-        s.flying = [Signal(2, name=f"flying{i}") for i in range(self.latency + 1 + self.double)]
         m.d.comb += s.flying[0].eq(Cat(s.clocking, s.clocking & (s.phase == per_byte - 1)))
         m.d.sync += [b.eq(a) for a, b in zip(s.flying, s.flying[1:])]
-        s.shift = unnamed(8 * self.bytes)
-        s.whole = Signal()
-        s.lines = self.lines_in[1] if width == 1 else self.lines_in[:width]
+        lines = self.lines_in[1] if width == 1 else self.lines_in[:width]
         with m.If(s.flying[-1][0]):
-            m.d.sync += s.shift.eq(Cat(s.shift[8:], self.lines_in[4:], self.lines_in[:4]) if self.double else Cat(s.lines, s.shift))
+            m.d.sync += s.shift.eq(Cat(s.shift[8:], self.lines_in[4:], self.lines_in[:4]) if self.double else Cat(lines, s.shift))
         m.d.sync += s.whole.eq(s.flying[-1][1])
-        s.top = Signal(range(2 * self.DEPTH), init=2 * self.DEPTH - 1)  # place of the oldest byte; all ones where none waits
-        s.level = Signal(range(self.DEPTH + 1))  # payloads that wait, for observers
-        s.fifo = [Signal(8 * self.bytes, name=f"fifo{i}") for i in range(self.DEPTH)]
         with m.If(s.whole):
             m.d.sync += [s.fifo[0].eq(s.shift), *(b.eq(a) for a, b in zip(s.fifo, s.fifo[1:]))]
         m.d.sync += s.top.eq(Mux(self.data.ready & ~s.top[-1], Mux(s.whole, s.top, s.top - 1), Mux(s.whole, s.top + 1, s.top)))
@@ -269,7 +259,6 @@ class FlashReader(wiring.Component):
 
     def _sleep(self, m, s, fsm):
         """Send the flash into deep power-down, wake it, and go on with the read."""
-        s.head = unnamed(32)  # command and address of the read that goes on
         waited = unnamed(self.wait_bits + 1)
         s.resuming = fsm.ongoing("POWER_DOWN") | fsm.ongoing("RELEASE") | fsm.ongoing("RESUME")
         s.selected = s.selected | s.resuming

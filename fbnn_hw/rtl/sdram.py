@@ -20,31 +20,24 @@ ALL_BANKS = 1 << 10
 
 @dataclass(frozen=True)
 class SdramChip:
-    """The figures of an SDRAM's datasheet.
+    """The figures of an SDRAM's datasheet, times in seconds."""
 
-    lines: data lines.  rows, columns, banks: how many.  The times are in seconds: `rcd` from ACTIVE to
-    READ or WRITE, `ras` to PRECHARGE, `rc` to the next ACTIVE of the bank; `rp` from PRECHARGE, `rfc`
-    from REFRESH to the next command; `wr` from the last data to PRECHARGE.  refresh: mean time between
-    two REFRESH.  cas: pairs of (highest clock in Hz, CAS latency), ascending.  access, hold: tAC, tOH at
-    the last of them.  power_up: from a stable clock to the first command.  refreshes: at the start.
-    """
-
-    lines: int
+    lines: int  # data lines
     rows: int
     columns: int
     banks: int = 4
-    rcd: float = 21e-9
-    rp: float = 21e-9
-    ras: float = 45e-9
-    rc: float = 67.5e-9
-    rfc: float = 70e-9
-    wr: float = 15e-9
-    refresh: float = 64e-3 / 8192
-    cas: tuple[tuple[float, int], ...] = ((66e6, 2), (133e6, 3))
-    access: float = 6e-9
-    hold: float = 2.5e-9
-    power_up: float = 200e-6
-    refreshes: int = 8
+    rcd: float = 21e-9  # from ACTIVE to READ or WRITE
+    rp: float = 21e-9  # from PRECHARGE to the next command
+    ras: float = 45e-9  # from ACTIVE to PRECHARGE
+    rc: float = 67.5e-9  # from ACTIVE to the next one of the bank
+    rfc: float = 70e-9  # from REFRESH to the next command
+    wr: float = 15e-9  # from the last data to PRECHARGE
+    refresh: float = 64e-3 / 8192  # mean time between two REFRESH
+    cas: tuple[tuple[float, int], ...] = ((66e6, 2), (133e6, 3))  # (highest clock in Hz, CAS latency), ascending
+    access: float = 6e-9  # tAC at the last of them
+    hold: float = 2.5e-9  # tOH at the last of them
+    power_up: float = 200e-6  # from a stable clock to the first command
+    refreshes: int = 8  # at the start
     mode_clocks: int = 2
 
     @property
@@ -85,79 +78,35 @@ CHIPS = {
 """{name on a board's page: SdramChip}."""
 
 
-@dataclass(frozen=True)
 class Timing:
     """An SdramChip's times in cycles of a clock, and what follows for the buffer in front of the array.
 
-    latency: as `SdramReader` has it.
+    latency: as `SdramReader` has it.  Raises UsageError where the clock is too fast for the chip.
     """
 
-    chip: SdramChip
-    clock_hz: float
-    latency: int = 0
+    def __init__(self, chip: SdramChip, clock_hz: float, latency: int = 0):
+        def cycles(seconds: float) -> int:
+            """The least cycles that last so long."""
+            return max(1, -int(-(seconds * clock_hz - 1e-6) // 1))
 
-    def cycles(self, seconds: float) -> int:
-        """The least cycles that last so long."""
-        return max(1, -int(-(seconds * self.clock_hz - 1e-6) // 1))
-
-    @property
-    def rcd(self) -> int:
-        return self.cycles(self.chip.rcd)
-
-    @property
-    def rp(self) -> int:
-        return self.cycles(self.chip.rp)
-
-    @property
-    def rfc(self) -> int:
-        return self.cycles(self.chip.rfc)
-
-    @property
-    def wr(self) -> int:
-        return max(2, self.cycles(self.chip.wr))
-
-    @property
-    def open(self) -> int:
-        """From ACTIVE to PRECHARGE.  Every row is closed before the next one is opened, so this keeps `rc` too."""
-        return max(self.cycles(self.chip.ras), self.cycles(self.chip.rc) - self.rp)
-
-    @property
-    def cas(self) -> int:
-        return self.chip.cas_latency(self.clock_hz)
-
-    @property
-    def arrival(self) -> int:
-        """From the cycle in which a READ is decided on to the one in which its data is at `lines_in`."""
-        return 1 + self.cas + self.latency
-
-    @property
-    def period(self) -> int:
-        """Between two requests for a REFRESH, which comes up to `open` + `wr` + `rp` + `rcd` + 4 later."""
-        return int(self.chip.refresh * self.clock_hz) - (self.open + self.wr + self.rp + self.rcd + 4)
-
-    @property
-    def row(self) -> int:
-        """Cycles without a READ between a row and the next one: PRECHARGE, ACTIVE."""
-        return self.rp + self.rcd
-
-    @property
-    def pause(self) -> int:
-        """The same around a REFRESH, of a row that has just been opened."""
-        return 1 + self.open + self.rp + self.rfc + self.rcd
-
-    @property
-    def lost(self) -> float:
-        """Largest share of cycles without a READ, over a long time.
-
-        Of a row and a beat, two rows: so it is for a frame image that is a beat longer than a row.
-        """
-        return (2 * self.row + self.open) / (self.chip.columns + 1) + self.pause / max(1, self.period)
-
-    @property
-    def depth(self) -> int:
-        """Beats of the buffer, by the worst case of `SdramReader`."""
+        self.rcd, self.rp, self.rfc, self.power_up = map(cycles, (chip.rcd, chip.rp, chip.rfc, chip.power_up))
+        self.wr = max(2, cycles(chip.wr))
+        # From ACTIVE to PRECHARGE.  Every row is closed before the next one is opened, so this keeps `rc` too.
+        self.open = max(cycles(chip.ras), cycles(chip.rc) - self.rp)
+        self.cas = chip.cas_latency(clock_hz)
+        # From the cycle in which a READ is decided on to the one in which its data is at `lines_in`.
+        self.arrival = 1 + self.cas + latency
+        # Between two requests for a REFRESH, which comes up to so much later.
+        self.period = int(chip.refresh * clock_hz) - (self.open + self.wr + self.rp + self.rcd + 4)
+        # Cycles without a READ: between a row and the next one, PRECHARGE and ACTIVE; and around a REFRESH of a row just opened.
+        self.row = self.rp + self.rcd
+        self.pause = 1 + self.open + self.rp + self.rfc + self.rcd
+        # Largest share of cycles without a READ, over a long time.  Of a row and a beat, two rows: so it is for a frame image that is a
+        # beat longer than a row.
+        self.lost = (2 * self.row + self.open) / (chip.columns + 1) + self.pause / max(1, self.period)
+        # Beats of the buffer, by the worst case of `SdramReader`.
         need = self.arrival + 1 + (2 * self.row + self.open) + self.pause + (self.rcd + 1) + 5
-        return 1 << (need - 1).bit_length()
+        self.depth = 1 << (need - 1).bit_length()
 
 
 class SdramReader(wiring.Component):
@@ -205,16 +154,12 @@ class SdramReader(wiring.Component):
 
     Filling takes as long as `fill` does, a byte in two or four cycles from a flash, after 0.2 ms.
 
-    Raises
-    ------
-    UsageError
-        If the bytes do not fit or are no beats, or the clock is too slow or too fast.
+    Raises UsageError if the bytes do not fit or are no beats, or the clock is too slow or too fast.
     """
 
     def __init__(self, chip, clock_hz, first, again, latency=0):
-        self.chip, self.clock_hz, self.latency = chip, clock_hz, latency
+        self.chip = chip
         self.timing = t = Timing(chip, clock_hz, latency)
-        chip.cas_latency(clock_hz)
         size = chip.lines // 8
         if first % size or again % size or first + again < size:
             raise UsageError(f"SDRAM: {first} and {again} bytes, expected at least one beat of {size} and no part of one")
@@ -237,38 +182,67 @@ class SdramReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s = SimpleNamespace()
+        s = self._signals()
         self._collect(m, s)
         self._buffer(m, s)
         self._place(m, s)
         self._refreshes(m, s)
         m.d.sync += [self.command.eq(NOP), self.lines_enable.eq(0)]
         with m.FSM(init="POWER"):
-            self._start(m, s)
             self._closed(m, s)
             self._open(m, s)
         return m
 
+    def _signals(self):
+        """The namespace of what several methods use.  A group names the methods that drive it."""
+        chip, t, s = self.chip, self.timing, SimpleNamespace()
+        # The beat to write: `_collect`.
+        s.word = unnamed(chip.lines)
+        s.whole = Signal()  # `word` is a beat
+
+        # The buffer: `_buffer`.
+        s.room = Signal(init=1)  # for a beat more, as far as was known a cycle ago
+
+        # The place of the next beat: `_place`.
+        s.page = Signal(range(max(2, self.first_rows + self.again_rows)))  # a row of a bank; the next one is in another bank
+        s.column = Signal(chip.column_bits)
+        s.filling = Signal(init=1)
+        s.turns = Signal()  # the beat that moves is the last one of its row
+        s.last_first = Signal()  # the row is the last one of the first bytes
+        s.last = Signal()  # the row is the last one of all
+        s.ended = Signal()  # nothing more will be read
+        s.wanted = Signal()  # a beat could be moved
+
+        # Refreshes: `_refreshes`.
+        s.tick = Signal()  # one of the first cycles, once a period
+        s.due = Signal()  # also `_closed`
+
+        # Waits: `_refreshes` counts them, `_closed` and `_open` begin them.
+        s.wait = Signal(range(max(t.rcd, t.rp, t.rfc, chip.mode_clocks)))  # cycles until the next command
+        s.hold = Signal(range(max(t.open, t.wr)))  # cycles until the row may be closed
+        s.waits = s.wait != 0
+
+        # The beat of this cycle: `_open`.
+        s.moves = Signal()  # it is read or written
+        s.asked = Signal()  # a READ is decided on
+        s.written = Signal()  # `word` leaves
+        return s
+
     def _collect(self, m, s):
         """The bytes to write, as beats."""
         size = self.chip.lines // 8
-        s.word = unnamed(self.chip.lines)
-        s.byte = Signal(range(size))
-        s.whole = Signal()  # `word` is a beat
-        s.written = Signal()  # it leaves
+        byte = Signal(range(size))
         m.d.comb += self.fill.ready.eq(~s.whole)
         with m.If(self.fill.valid & ~s.whole):
-            m.d.sync += [s.word.eq(Cat(s.word[8:], self.fill.payload)), s.byte.eq(s.byte + 1)]
-            with m.If(s.byte == size - 1):
-                m.d.sync += [s.byte.eq(0), s.whole.eq(1)]
+            m.d.sync += [s.word.eq(Cat(s.word[8:], self.fill.payload)), byte.eq(byte + 1)]
+            with m.If(byte == size - 1):
+                m.d.sync += [byte.eq(0), s.whole.eq(1)]
         with m.If(s.written):
             m.d.sync += s.whole.eq(0)
 
     def _buffer(self, m, s):
         """The beats that were asked for, on their way or waiting, and the pace at which they are on offer."""
         depth, arrival = self.timing.depth, self.timing.arrival
-        s.asked = Signal()  # a READ is decided on
-        s.ended = Signal()  # nothing more will be read
         flying = unnamed(arrival)
         m.d.sync += flying.eq(Cat(s.asked, flying))
         # Read within a cycle, it becomes LUTs.
@@ -284,7 +258,6 @@ class SdramReader(wiring.Component):
         run = unnamed(range(BURST))
         taken = Signal()
         room = Signal(range(depth + 1), init=depth)
-        s.room = Signal(init=1)  # for a beat more, as far as was known a cycle ago
         queued = Signal(range(depth + 1))  # beats in the queue
         more = Signal()  # one of them may leave it
         leaves = Signal()  # it does
@@ -304,13 +277,6 @@ class SdramReader(wiring.Component):
     def _place(self, m, s):
         """The place of the next beat, and what follows behind it."""
         chip, rows = self.chip, self.first_rows + self.again_rows
-        s.page = Signal(range(max(2, rows)))  # a row of a bank; the next one is in another bank
-        s.column = Signal(chip.column_bits)
-        s.filling = Signal(init=1)
-        s.moves = Signal()  # a beat is read or written
-        s.turns = Signal()  # it is the last one of its row
-        s.last_first = Signal()  # the row is the last one of the first bytes
-        s.last = Signal()  # the row is the last one of all
         end = Signal(chip.column_bits)  # last column of the row
         # A row is chosen some cycles before its first beat.
         m.d.sync += s.last.eq(s.page == rows - 1)
@@ -339,40 +305,30 @@ class SdramReader(wiring.Component):
                     m.d.sync += self.first_done.eq(1)
                     if not self.again:
                         m.d.sync += s.ended.eq(1)
-        s.wanted = Signal()  # a beat could be moved
         m.d.comb += s.wanted.eq(Mux(s.filling, s.whole, s.room & ~s.ended))
 
     def _refreshes(self, m, s):
         """When a refresh is due, and the waits between commands."""
         t = self.timing
         left = Signal(range(t.period), init=t.period - 1)
-        s.tick = Signal()  # one of the first cycles, once a period
-        s.due = Signal()
         m.d.sync += [s.tick.eq(left == 1), left.eq(Mux(s.tick, t.period - 1, left - 1))]
         with m.If(s.tick):
             m.d.sync += s.due.eq(1)
-        s.wait = Signal(range(max(t.rcd, t.rp, t.rfc, self.chip.mode_clocks)))  # cycles until the next command
-        s.hold = Signal(range(max(t.open, t.wr)))  # cycles until the row may be closed
-        s.waits = s.wait != 0
         with m.If(s.waits):
             m.d.sync += s.wait.eq(s.wait - 1)
         with m.If(s.hold != 0):
             m.d.sync += s.hold.eq(s.hold - 1)
 
-    def _start(self, m, s):
-        """The wait for the chip's power-up, after which all its rows are closed."""
-        t = self.timing
-        periods = -(-t.cycles(self.chip.power_up) // t.period) + 1
+    def _closed(self, m, s):
+        """States in which the rows are closed or being closed: first the wait for the chip's power-up."""
+        t, chip = self.timing, self.chip
+        periods = -(-t.power_up // t.period) + 1
         left = Signal(range(periods + 1), init=periods)
         with m.State("POWER"):
             with m.If(s.tick):
                 m.d.sync += left.eq(left - 1)
             with m.If(left == 0):
                 m.next = "CLOSE"
-
-    def _closed(self, m, s):
-        """States in which the rows are closed or being closed."""
-        t, chip = self.timing, self.chip
         first = Signal(range(chip.refreshes + 1), init=chip.refreshes)  # refreshes that come before the mode
         with m.State("CLOSE"):
             with m.If(s.hold == 0):

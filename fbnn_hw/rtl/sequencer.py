@@ -4,9 +4,8 @@ from contextlib import nullcontext
 from functools import reduce
 from operator import or_
 from types import SimpleNamespace
-from typing import NamedTuple
 
-from amaranth import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -59,46 +58,41 @@ def step_layout(config):
 def read_layout(config):
     """One read of the feature banks, and the weight word that goes with it.
 
-    | field                     | meaning                                                          |
-    |---------------------------|------------------------------------------------------------------|
-    | address                   | word of the block                                                |
-    | ky, kx                    | the tap; 1 is the centre                                         |
-    | top, bottom, left, right  | the block touches this edge of the map                           |
-    | weight                    | address of the weight word                                       |
-    | word, lane                | counters, for global pooling                                     |
-    | first, last               | the first, the last read of a block                              |
-    | row_end, tile_end         | with `last`: the block ends a row of blocks, a tile              |
-
-    With lists of reads, some fields differ:
-
-    | field                     | meaning                                                          |
-    |---------------------------|------------------------------------------------------------------|
-    | address                   | word of pixel 0 of the moved block, without the move by y and x  |
-    | y, x                      | pixels by which the block is moved besides                       |
-    | upper, left               | `EDGE` of the row and column of blocks in which it lies          |
-    | lower, right              | `EDGE` of the next row and column                                |
-    | slot, second, pair        | of a spread step: tile slot, second read of a pair, pair mod L   |
-
-    In a large array the sequencer gives the four edges a cycle after the rest of the read.
+    With lists of reads the sequencer of a large array gives the four edges a cycle after the rest of the read.
     """
     w = Widths(config)
+    common = {
+        "first": 1, "last": 1,  # the first, the last read of a block
+        "row_end": 1, "tile_end": 1,  # with `last`: the block ends a row of blocks, a tile
+        "bias": 1}
     if config.lists:
         return data.StructLayout({
-            "address": w.address, "y": 1, "x": w.column, "upper": EDGE, "lower": EDGE, "left": EDGE, "right": EDGE, "weight": w.weight,
-            "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1, **({"shift": 1} if config.shift else {}),
+            "address": w.address,  # word of pixel 0 of the moved block, without the move by y and x
+            "y": 1, "x": w.column,  # pixels by which the block is moved besides
+            "upper": EDGE, "lower": EDGE,  # of the row of blocks in which it lies, of the next one
+            "left": EDGE, "right": EDGE,  # of the column of blocks in which it lies, of the next one
+            "weight": w.weight,  # address of the weight word
+            **common, **({"shift": 1} if config.shift else {}),
+            # Of a spread step: tile slot, second read of a pair, pair mod L.
             **({"slot": w.slots, "second": 1, "pair": w.lane} if config.spreads else {})})
     return data.StructLayout({
-        "address": w.address, "ky": 2, "kx": 2, "top": 1, "bottom": 1, "left": 1, "right": 1, "weight": w.weight,
-        "word": w.words, "lane": w.columns, "first": 1, "last": 1, "row_end": 1, "tile_end": 1, "bias": 1})
+        "address": w.address,  # word of the block
+        "ky": 2, "kx": 2,  # the tap; 1 is the centre
+        "top": 1, "bottom": 1, "left": 1, "right": 1,  # the block touches this edge of the map
+        "weight": w.weight,  # address of the weight word
+        "word": w.words, "lane": w.columns,  # counters, for global pooling
+        **common})
 
 
-class End(NamedTuple):
-    """What is known of the end of a counter of the loops."""
+class End:
+    """Registers that know a cycle before whether a counter of the loops is at its end, so that `hold` is the only late signal."""
 
-    last: Signal  # it is at its end
-    single: Signal  # its end is 0
-    before: Value  # its next value is the end, where that is not 0
-    following: Value  # `last` after the counter has counted
+    def __init__(self, name, counter):
+        self.last = Signal(name=f"{name}_last")  # it is at its end
+        self.single = Signal(name=f"{name}_single")  # its end is 0
+        self.place = Signal(len(counter), name=f"{name}_before")  # the value before the end
+        self.before = counter == self.place  # its next value is the end, where that is not 0
+        self.following = Mux(self.last, self.single, counter == self.place)  # `last` after the counter has counted
 
 
 class Sequencer(wiring.Component):
@@ -106,9 +100,7 @@ class Sequencer(wiring.Component):
 
     Twin: the order of the loops in `fbnn_hw.compile.loops`.
 
-    Timing
-    ------
-    `fbnn_hw.machine.cycles`, exactly.
+    Timing: `fbnn_hw.machine.cycles`, exactly.
     """
 
     def __init__(self, config):
@@ -131,101 +123,121 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        s = SimpleNamespace()
+        s = self._signals(m)
         with OneHot(m, "IDLE") as s.states:
-            self._counters(m, s)
-            self._ends(m, s)
-            self._tile(m, s)
+            self._weight_word(m, s)
+            self._read(m, s)
             self._advance(m, s)
-            self._step_fields(m, s)
-            self._fetch(m, s)
+            self._fetch(m, s, self._step_fields(m, s))
             self._begin(m, s)
             self._end(m, s)
             self._score_states(m, s)
         return m
 
-    def _counters(self, m, s):
-        """The program, and the counters of the loops."""
-        config, w = self.config, Widths(self.config)
+    def _signals(self, m):
+        """The memories, and the namespace of all signals.  A group names the methods that drive it."""
+        config, w, step = self.config, Widths(self.config), self.step
+        s = SimpleNamespace()
         if config.lists:
-            self._lists(m, s)
+            # The table of reads, which offers the read that may be issued in this cycle, and the place in it: `_advance_list`.
+            m.submodules.order = order = Memory(shape=READ_BITS, depth=len(config.order), init=config.order,
+                                                attrs={"ram_style": "block"})
+            s.lookup = order.read_port()
+            s.entry = data.View(data.StructLayout(READ_FIELDS), s.lookup.data)
+            s.list_start = Signal(range(len(config.order) + 1))  # first place of the tile's list
+            s.list_end = Signal.like(s.list_start)  # first place behind it
+            s.list_next = Signal.like(s.list_start)  # place of the read after the one that is offered
+            s.line = Signal(w.address)  # first block of the row
+            m.d.comb += s.lookup.en.eq(0)
+
+        # The program: `_fetch`.
         words = config.program_words()
         m.submodules.program = program = Memory(shape=16, depth=len(words), init=words, attrs={"ram_style": "block"})
         s.fetch = program.read_port()
         s.pc = Signal(range(len(words) + 1))
         m.d.comb += s.fetch.addr.eq(s.pc)
+        s.fetching = Signal()
+        # A one runs along while the words of a step are `asked` for; behind registers they have `arrived` some cycles later.
+        late = config.memory_registers
+        s.asked = Signal(config.step_words + late, name="asked" if late else "arrived")
+        s.arrived = s.asked[late:]
 
+        # The loops: `_begin` sets them, `_advance_list` or `_advance_loops` moves them on.
         s.block = unnamed(w.address)
         s.current = unnamed(w.address)
-        s.tile_source = Signal(w.address)
-        s.weight = unnamed(w.weight)
-        s.weight_base = Signal(w.weight)
-        s.weight_start = Signal(w.weight)  # the weight word of a block's first read, behind the bias word
-        s.weight_counts = unnamed()  # it goes on
-        s.weight_restarts = unnamed()  # to `weight_start`
-        s.weight_begins = unnamed()  # it is the tile's first word
-        with m.If(s.weight_counts | s.weight_begins):
-            following = Mux(s.weight_begins, s.weight_base, s.weight_start)
-            m.d.sync += s.weight.eq(Mux(s.weight_begins | s.weight_restarts, following, s.weight + 1))
         s.repeat = unnamed(w.repeat)
         s.word = unnamed(w.words)
         s.kx = unnamed(2)
         s.ky = unnamed(2)
         s.column = unnamed(w.columns)
         s.row = unnamed(w.rows)
+        s.first = unnamed()
+        s.tap_last = unnamed()
+        s.first_tap = ~step.window  # a single tap is the centre, 1
+        s.ends = {name: End(name, getattr(s, name)) for name in ("repeat", "word", "column", "row")}
+        s.repeat_last, s.word_last, s.column_last, s.row_last = (end.last for end in s.ends.values())
+
+        # The read that is issued: `_read`.
+        s.block_last = unnamed()
+        s.map_last = Signal()
+        s.blank = unnamed()  # a start read
+        s.running = Signal()  # also `_begin`, `_advance`
+        s.reading = s.running & ~self.hold
+        s.tile_done = Signal()
+
+        # The weight word: `_weight_word`, by what the loops and `_begin` ask for.
+        s.weight = unnamed(w.weight)
+        s.weight_start = Signal(w.weight)  # the weight word of a block's first read, behind the bias word
+        s.weight_counts = unnamed()  # it goes on
+        s.weight_restarts = unnamed()  # to `weight_start`
+        s.weight_begins = unnamed()  # it is the tile's first word
+
+        # The tile: `_advance` at its end, `_fetch` at the beginning of a step.
         s.tile = Signal(w.tiles)
+        s.tile_source = Signal(w.address)
+        s.weight_base = Signal(w.weight)
+        s.tile_last = unnamed()
+        s.finished = unnamed()
+        s.enough = Signal()  # its weights are at hand: `_begin`
+
+        # Waits, and scores that leave: `_end`, `_bias`, `_score_states`.
         s.flush, s.bias = (cycles(config.lanes, config.memory_registers) for cycles in (timing.flush, timing.bias))
         s.pause = Signal(range(max(s.flush, s.bias) + 1))
         s.flushed = unnamed()  # `pause`, which goes on in each cycle of FLUSH, is at its end there
+        s.score = Signal(range(config.outputs))
+        s.scores_left = Signal(range(config.outputs + 1))
+        s.score_last = unnamed()  # it is 1
+        # A bit for each register on a score's way; the last one says that the score is there.
+        s.chosen = Signal(timing.CHOICE, init=-1) if timing.large(config.lanes) else Const(1, 1)
+        return s
+
+    def _weight_word(self, m, s):
+        with m.If(s.weight_counts | s.weight_begins):
+            following = Mux(s.weight_begins, s.weight_base, s.weight_start)
+            m.d.sync += s.weight.eq(Mux(s.weight_begins | s.weight_restarts, following, s.weight + 1))
         m.d.sync += [s.flushed.eq(s.pause == s.flush - 2), s.weight_start.eq(s.weight_base + self.step.bias)]
 
-    def _lists(self, m, s):
-        """The table of reads, and the place in it.  The table offers the read that may be issued in this cycle."""
-        config = self.config
-        m.submodules.order = order = Memory(shape=READ_BITS, depth=len(config.order), init=config.order,
-                                            attrs={"ram_style": "block"})
-        lookup = order.read_port()
-        s.entry = data.View(data.StructLayout(READ_FIELDS), lookup.data)
-        s.list_start = Signal(range(len(config.order) + 1))  # first place of the tile's list
-        s.list_end = Signal.like(s.list_start)  # first place behind it
-        s.list_next = Signal.like(s.list_start)  # place of the read after the one that is offered
-        s.line = Signal(Widths(config).address)  # first block of the row
-        s.lookup = lookup
-        m.d.comb += lookup.en.eq(0)
-
-    def _ends(self, m, s):
-        """Registers that know a cycle before whether a counter is at its end, so that `hold` is the only late signal."""
+    def _read(self, m, s):
+        """The read at the place of the loops, and what follows from it."""
         step, read = self.step, self.read
-        s.ends = {}
-        for name, counter, limit in (("repeat", s.repeat, step.repeat), ("word", s.word, step.words), ("column", s.column, step.columns),
-                                     ("row", s.row, step.rows)):
-            last = Signal(name=f"{name}_last")
-            single = Signal(name=f"{name}_single")
-            before = Signal(len(counter), name=f"{name}_before")  # the value before the end
-            m.d.sync += [single.eq(limit == 0), before.eq(limit - 1)]
-            s.ends[name] = End(last, single, counter == before, Mux(last, single, counter == before))
-        s.repeat_last, s.word_last, s.column_last, s.row_last = (end.last for end in s.ends.values())
-        s.first = unnamed()
-        s.tap_last = unnamed()
-        s.tile_last = unnamed()
-        s.finished = unnamed()
+        for end, limit in zip(s.ends.values(), (step.repeat, step.words, step.columns, step.rows)):
+            m.d.sync += [end.single.eq(limit == 0), end.place.eq(limit - 1)]
         m.d.sync += s.tile_last.eq(s.tile == step.tiles)
-        s.first_tap = ~step.window  # a single tap is the centre, 1
-        s.block_last = unnamed()
-        s.map_last = Signal()
         if self.config.start_reads:
-            s.blank = unnamed()
             m.d.comb += s.blank.eq(s.first & step.bias)
         if self.config.lists:
             self._listed_read(m, s)
-            return
-        m.d.comb += [
-            s.block_last.eq(self._of_the_map(s, s.repeat_last & s.word_last & s.tap_last)),
-            s.map_last.eq(s.column_last & s.row_last),
-            read.address.eq(s.current), read.ky.eq(s.ky), read.kx.eq(s.kx),
-            read.top.eq(s.row == 0), read.bottom.eq(s.row_last), read.left.eq(s.column == 0), read.right.eq(s.column_last),
-            read.weight.eq(s.weight), read.word.eq(s.word), read.lane.eq(s.column), read.first.eq(s.first), read.last.eq(s.block_last),
-            read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
+        else:
+            m.d.comb += [
+                s.block_last.eq(self._of_the_map(s, s.repeat_last & s.word_last & s.tap_last)),
+                s.map_last.eq(s.column_last & s.row_last),
+                read.address.eq(s.current), read.ky.eq(s.ky), read.kx.eq(s.kx),
+                read.top.eq(s.row == 0), read.bottom.eq(s.row_last), read.left.eq(s.column == 0), read.right.eq(s.column_last),
+                read.weight.eq(s.weight), read.word.eq(s.word), read.lane.eq(s.column), read.first.eq(s.first), read.last.eq(s.block_last),
+                read.row_end.eq(s.column_last), read.tile_end.eq(s.map_last)]
+        m.d.comb += [self.score_index.eq(s.score), self.pop_words.eq(step.tile_words)]
+        m.d.sync += s.score_last.eq(s.scores_left == 1)
+        m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done)]
 
     def _of_the_map(self, s, condition):
         """The condition, for a read that is no start read."""
@@ -257,26 +269,6 @@ class Sequencer(wiring.Component):
                 near.inside.eq((place > 0) & (place <= last + 1)), near.last.eq(place == last + 1),
                 far.inside.eq((place >= 0) & (place <= last)), far.last.eq(place == last)]
 
-    def _tile(self, m, s):
-        """The counters of a tile beside those of its reads."""
-        config, step = self.config, self.step
-
-        # Weight words advance with every read; in global pooling only when a word's blocks are used up.
-        per_word = config.outputs // config.pixels
-        s.used_up = (s.word[:bits_for([per_word - 1])] == per_word - 1) if per_word > 1 else 1
-
-        s.score = Signal(range(config.outputs))
-        s.scores_left = Signal(range(config.outputs + 1))
-        s.score_last = unnamed()  # it is 1
-        # A bit for each register on a score's way; the last one says that the score is there.
-        s.chosen = Signal(timing.CHOICE, init=-1) if timing.large(config.lanes) else Const(1, 1)
-        m.d.comb += [self.score_index.eq(s.score), self.pop_words.eq(step.tile_words)]
-        m.d.sync += s.score_last.eq(s.scores_left == 1)
-        s.running = Signal()
-        s.reading = s.running & ~self.hold
-        s.tile_done = Signal()
-        m.d.comb += [self.valid.eq(s.reading), s.tile_done.eq(s.reading & s.block_last & s.map_last), self.pop.eq(s.tile_done)]
-
     def _advance(self, m, s):
         """After each read, move the loops on; the last read of a tile ends it."""
         config, step = self.config, self.step
@@ -304,8 +296,7 @@ class Sequencer(wiring.Component):
         step = self.step
         # A weight word of a spread step has the weights of L pairs of reads.
         pair = s.word[:Widths(self.config).lane + 1]
-        s.read_pair_last = pair.all() if len(pair) > Widths(self.config).lane else Const(0, 1)
-        used_up = ~step.spread | s.read_pair_last
+        used_up = ~step.spread | (pair.all() if len(pair) > Widths(self.config).lane else Const(0, 1))
         if self.config.start_reads:
             used_up = used_up | s.blank
         begins = s.states.ongoing("TILE")
@@ -341,7 +332,10 @@ class Sequencer(wiring.Component):
     def _advance_loops(self, m, s):
         """The inner loops: taps, words of a tap, uses of a word."""
         step = self.step
-        m.d.comb += [s.weight_restarts.eq(s.block_last), s.weight_counts.eq(s.reading & (~step.lgap | s.used_up | s.block_last))]
+        # Weight words advance with every read; in global pooling only when a word's blocks are used up.
+        per_word = self.config.outputs // self.config.pixels
+        used_up = (s.word[:bits_for([per_word - 1])] == per_word - 1) if per_word > 1 else 1
+        m.d.comb += [s.weight_restarts.eq(s.block_last), s.weight_counts.eq(s.reading & (~step.lgap | used_up | s.block_last))]
         with m.If(s.reading):
             m.d.sync += s.first.eq(s.block_last)
             with self._moves_loops(m, s):
@@ -366,31 +360,26 @@ class Sequencer(wiring.Component):
                                     m.d.sync += s.row.eq(0)
 
     def _step_fields(self, m, s):
-        """The fields of a step as its words come in; a one that moves along `arrived` marks the current word."""
+        """The fields of a step as its words come in; return the word."""
         config, step = self.config, self.step
-        # A one runs along while the words of a step are `asked` for; behind registers they have `arrived` some cycles later.
-        late = config.memory_registers
-        s.asked = Signal(config.step_words + late, name="asked" if late else "arrived")
-        s.arrived = s.asked[late:]
-        s.fetching = Signal()
         m.d.sync += [s.asked.eq(Cat(s.fetching, s.asked)), self.begin.eq(0), self.done.eq(0)]
-        s.flags = s.fetch.data
-        for _ in range(late):
-            flags = Signal(16, name="flags", reset_less=True)
-            m.d.sync += flags.eq(s.flags)
-            s.flags = flags
+        flags = s.fetch.data
+        for _ in range(config.memory_registers):
+            before, flags = flags, Signal(16, name="flags", reset_less=True)
+            m.d.sync += flags.eq(before)
         # Bits that no step sets are constants, so that synthesis removes what follows from them.
         used = [reduce(or_, words) for words in zip(*(one.encode(config.lists) for one in config.program))]
         for number, bits in enumerate(used):
-            word = s.flags & bits
+            word = flags & bits
             with m.If(s.arrived[number]):
                 for field in step_fields(config.lists):
                     if field.word == number:
                         value = word[field.bit:field.bit + field.bits] if field.bits < 16 else word
                         m.d.sync += step[field.register].eq(value & self.scores if field.name == "logits" else value)
+        return flags
 
-    def _fetch(self, m, s):
-        """States that read a step from the program."""
+    def _fetch(self, m, s, flags):
+        """States that read a step from the program.  flags: the word of a step that comes in."""
         config, step = self.config, self.step
         with s.states.state("IDLE"):
             with m.If(self.done):  # words behind that of the stop were asked for
@@ -407,7 +396,7 @@ class Sequencer(wiring.Component):
                     m.d.sync += s.pc.eq(s.pc + 1)
             with m.Else():
                 s.states.go("SETUP")
-            with m.If(s.arrived[0] & ~s.flags[15]):
+            with m.If(s.arrived[0] & ~flags[15]):
                 m.d.sync += [self.done.eq(1), s.asked.eq(0)]
                 if config.weights == "memory":
                     m.d.sync += s.weight_base.eq(0)
@@ -444,7 +433,6 @@ class Sequencer(wiring.Component):
             else:
                 s.states.go("LEVEL")
         if config.weights == "stream":
-            s.enough = Signal()
             m.d.sync += s.enough.eq(self.level >= step.tile_words)
             with s.states.state("LEVEL"):
                 m.d.comb += s.weight_begins.eq(1)

@@ -1,4 +1,4 @@
-"""Signals without a name."""
+"""Signals without a name, and values of the clock before."""
 
 from amaranth import Signal
 
@@ -11,3 +11,10 @@ def unnamed(shape=1, **options):
     new measurement of docs/benchmarks.md.
     """
     return Signal(shape, name="$signal", **options)
+
+
+def later(m, value, **options):
+    """The value of the clock before, in a register without a name."""
+    before = unnamed(len(value), **options)
+    m.d.sync += before.eq(value)
+    return before

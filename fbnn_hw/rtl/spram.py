@@ -1,4 +1,4 @@
-"""Feature banks: memories with one port, or with a port for reads and one for writes."""
+"""Feature banks, with one port or with a port for reads and one for writes, and the memory of all weights."""
 
 from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Signal
 from amaranth.lib import wiring
@@ -36,14 +36,10 @@ class SinglePortMemory(wiring.Component):
     sleeps : bool
         The member `standby` exists; with "ice40-spram" alone.
 
-    Timing
-    ------
-    The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write `read_data`
-    keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look at it then.
+    Timing: The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write
+    `read_data` keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look at it then.
 
-    Resources
-    ---------
-    "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words, about width + 5 for twice as many.
+    Resources: "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words, about width + 5 for twice as many.
     """
 
     def __init__(self, depth, width, granularity, technology, sleeps=False, registers=0):
@@ -69,15 +65,9 @@ class SinglePortMemory(wiring.Component):
             | ({"standby": In(1)} if sleeps else {}))
 
     def elaborate(self, platform):
-        return {"ice40-spram": self._spram, "generic": self._generic, "wrapper": self._wrapper}[self.technology]()
-
-    def _wrapper(self):
-        m = Module()
-        m.submodules.memory = Instance(
-            "fbnn_bank", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_GRANULARITY=self.granularity,
-            p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, i_write_enable=self.write_enable,
-            i_write_mask=self.write_mask, i_write_data=self.write_data, o_read_data=self.read_data)
-        return m
+        if self.technology == "wrapper":
+            return _wrapped(self, "fbnn_bank")
+        return self._spram() if self.technology == "ice40-spram" else self._generic()
 
     def _generic(self):
         m = Module()
@@ -124,6 +114,16 @@ class SinglePortMemory(wiring.Component):
         return m
 
 
+def _wrapped(bank, module, **more):
+    """A bank as a module of memories.v.  more: ports that not all of them have."""
+    m = Module()
+    m.submodules.memory = Instance(
+        module, p_WIDTH=bank.width, p_DEPTH=bank.depth, p_ADDRESS=len(bank.address), p_GRANULARITY=bank.granularity,
+        p_REGISTERS=bank.registers, i_clk=ClockSignal(), i_address=bank.address, **more, i_write_enable=bank.write_enable,
+        i_write_mask=bank.write_mask, i_write_data=bank.write_data, o_read_data=bank.read_data)
+    return m
+
+
 class TwoPortMemory(wiring.Component):
     """`depth` words of `width` bits; each clock reads a word and may write the masked parts of another one.
 
@@ -138,13 +138,7 @@ class TwoPortMemory(wiring.Component):
     registers : int
         That the word passes behind the memory, up to 2.
 
-    Timing
-    ------
-    The word read in one clock stands at `read_data` in the next, and `registers` clocks later with registers.
-
-    Resources
-    ---------
-    The block RAMs of a `SinglePortMemory`.
+    Timing: The word read in one clock stands at `read_data` in the next, and `registers` clocks later with registers.
     """
 
     def __init__(self, depth, width, granularity, registers=0):
@@ -158,9 +152,33 @@ class TwoPortMemory(wiring.Component):
             "read_data": Out(width)})  # unspecified for a word that is written in the clock in which it is read
 
     def elaborate(self, platform):
+        return _wrapped(self, "fbnn_two_port_bank", i_write_address=self.write_address)
+
+
+class WeightMemory(wiring.Component):
+    """Read-only memory of weights, initialised from the file weights.hex, one word a line.
+
+    An instance of the Verilog module `fbnn_weight_memory` (memories.v), which an ASIC flow replaces by
+    its own memory.
+
+    Parameters
+    ----------
+    depth, width : int
+        Words and their bits.
+    registers : int
+        0 or 4: two before the memory, which block RAMs have as a tree of copies, and two behind it, the first of which they have
+        themselves.
+
+    Timing: Latency 1 + `registers`.
+    """
+
+    def __init__(self, depth, width, registers=0):
+        self.depth, self.width, self.registers = depth, width, registers
+        super().__init__({"address": In(range(max(2, depth))), "data": Out(width)})  # the word at the address
+
+    def elaborate(self, platform):
         m = Module()
         m.submodules.memory = Instance(
-            "fbnn_two_port_bank", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_GRANULARITY=self.granularity,
-            p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, i_write_address=self.write_address,
-            i_write_enable=self.write_enable, i_write_mask=self.write_mask, i_write_data=self.write_data, o_read_data=self.read_data)
+            "fbnn_weight_memory", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_IMAGE="weights.hex",
+            p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, o_data=self.data)
         return m

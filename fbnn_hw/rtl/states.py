@@ -11,16 +11,10 @@ class OneHot:
 
     It is used as `m.FSM` is, in the domain sync: as a context, with `state` in the place of `m.State` and `go` in
     the place of `m.next`.  The last `go` of a clock counts.
-
-    Parameters
-    ----------
-    m : Module
-    init : str
-        The state after reset.
     """
 
     def __init__(self, m, init):
-        self.m, self.init = m, init
+        self.m, self.init = m, init  # the state after reset
         self.bits = {}  # {state: its register}
         self.targets = {}  # {state: {following state: whether it follows}}
         self.leaves = {}  # {state: it is left}

@@ -55,15 +55,8 @@ class ThermometerEncoder(wiring.Component):
     Where `timing.pipelined`, for the clock of a large array, registers cut the sum and the comparison in
     two: the first word comes two clocks later, and a pixel takes as long.
 
-    `cycles(n)` is the total for n pixels.  `words.valid` and `words.payload` depend on registers alone,
+    `words.valid` and `words.payload` depend on registers alone,
     and so does `pixels.ready`; with multipliers or levels it depends on `words.ready` too.
-
-    Resources
-    ---------
-    iCE40, "tycc" of 16 levels, 16 lanes, by bits_per_cycle: 134, 228, 350, 561 LUT4 for 12, 8, 6, 5
-    clocks a pixel; 80 FF.  By multipliers: 91 LUT4, 84 FF and 3 SB_MAC16 for 4 clocks a pixel
-    (`python docs/benchmarks/area.py thermometer-0`).  Of packed levels: 67 LUT4 and 20 FF
-    for 4 clocks a pixel (`python docs/benchmarks/area.py thermometer-levels`).
     """
 
     def __init__(self, encoder, levels, lanes, bits_per_cycle, threshold=0):
@@ -79,6 +72,8 @@ class ThermometerEncoder(wiring.Component):
         self.planes = (1,) if encoder == "binarize" else planes(encoder, levels)
         self.takes_levels = bits_per_cycle is None
         self.level_bits = level_bits(encoder, levels)
+        self.pieces = timing.encoder_pieces(self.planes, lanes)
+        self.cycles_per_pixel = timing.encoder_cycles(len(self.pieces), bits_per_cycle)
         self.pipelined = timing.pipelined(lanes, len(self.pieces), bits_per_cycle)
         # The values of a sum: levels, or the byte Y, with which grey levels are compared.
         self.ranges = self.planes if encoder in ("tycc", "trgb") else (256,)
@@ -90,18 +85,6 @@ class ThermometerEncoder(wiring.Component):
             # ceil(channels / lanes) words a pixel; channel c is bit c % lanes of word c // lanes, bits beyond the last channel are 0.
             "words": Out(stream.Signature(lanes))} | (
             {"end": In(1)} if self.takes_levels else {}))  # as `LevelUnpacker` has it
-
-    @property
-    def pieces(self):
-        return timing.encoder_pieces(self.planes, self.lanes)
-
-    @property
-    def cycles_per_pixel(self):
-        return timing.encoder_cycles(len(self.pieces), self.bits_per_cycle)
-
-    def cycles(self, pixels):
-        """Clocks from the one that takes the first byte to the one that takes the last word, inclusive, without stalls."""
-        return (pixels - 1) * self.cycles_per_pixel + timing.encoder_latency(len(self.pieces), self.bits_per_cycle, self.lanes)
 
     def elaborate(self, platform):
         m = Module()

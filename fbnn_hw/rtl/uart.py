@@ -32,31 +32,23 @@ class _Bit:
     def __init__(self, clocks):
         whole, self.eighths = int(clocks), int(EIGHTHS * clocks) % EIGHTHS
         self.rest, self.most = whole - 1, math.ceil(clocks)
+        self.passes = []  # statements of the clock in which a bit takes its `rest`
         if self.eighths:
             self.phase = unnamed(EIGHTHS.bit_length() - 1)
             total = self.phase + self.eighths
-            self.rest, self.after = Mux(total[-1], whole, whole - 1), total[:len(self.phase)]
+            self.rest, self.passes = Mux(total[-1], whole, whole - 1), [self.phase.eq(total[:len(self.phase)])]
 
     def starts(self, phase):
         """Statements of a first bit that began so many eighths of a clock ago."""
         return [self.phase.eq(phase)] if self.eighths else []
 
-    def passes(self):
-        """Statements of the clock in which a bit takes its `rest`."""
-        return [self.phase.eq(self.after)] if self.eighths else []
-
 
 class UartReceiver(wiring.Component):
     """Bits on a line -> bytes.
 
-    Parameters
-    ----------
-    clocks : int or float
-        Clocks of a bit, whole or in eighths; 1 for a line in step with the clock, as simulations have it.
+    Parameters: `clocks` of a bit, whole or in eighths; 1 for a line in step with the clock, as simulations have it.
 
-    Timing
-    ------
-    A bit is sampled in its middle, at most a clock beside it.
+    Timing: A bit is sampled in its middle, at most a clock beside it.
     """
 
     def __init__(self, clocks):
@@ -82,7 +74,7 @@ class UartReceiver(wiring.Component):
         m.d.comb += [self.byte.eq(shift), self.bit.eq(line)]
         m.d.sync += [wait.eq(wait - 1), sample.eq(self.clocks == 1 or wait == 1), self.strobe.eq(0), self.error.eq(0)]
         with m.If(sample):
-            m.d.sync += [wait.eq(length.rest), sample.eq(self.clocks == 1), *length.passes()]
+            m.d.sync += [wait.eq(length.rest), sample.eq(self.clocks == 1), *length.passes]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [wait.eq(first), sample.eq(first == 0), *length.starts(middle % EIGHTHS)]
@@ -115,14 +107,9 @@ class UartReceiver(wiring.Component):
 class UartTransmitter(wiring.Component):
     """Bytes -> bits on a line.
 
-    Parameters
-    ----------
-    clocks : int or float
-        Clocks of a bit, whole or in eighths.
+    Parameters: `clocks` of a bit, whole or in eighths.
 
-    Timing
-    ------
-    10 bits a byte, without a gap where bytes wait.
+    Timing: 10 bits a byte, without a gap where bytes wait.
     """
 
     def __init__(self, clocks):
@@ -146,13 +133,13 @@ class UartTransmitter(wiring.Component):
         m.d.sync += free.eq(next_bit & (count == 0) & ~taken)
         with m.If(taken):
             m.d.sync += [shift.eq(self.bytes.payload), self.line.eq(0), count.eq(9), wait.eq(length.rest), waiting.eq(self.clocks > 1),
-                         *length.passes()]
+                         *length.passes]
         with m.Elif(~next_bit):
             m.d.sync += [wait.eq(wait - 1), waiting.eq(self.clocks > 1 and wait != 1)]
         with m.Elif(count != 0):
             # The stop bit ends when the line may carry the next start bit.
             m.d.sync += [wait.eq(length.rest), waiting.eq(self.clocks > 1), count.eq(count - 1), self.line.eq(shift[0]),
-                         shift.eq(Cat(shift[1:], 0)), *length.passes()]
+                         shift.eq(Cat(shift[1:], 0)), *length.passes]
             m.d.comb += self.bit_strobe.eq(count != 1)
             with m.If(count == 1):
                 m.d.sync += self.line.eq(1)

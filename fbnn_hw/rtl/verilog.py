@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from ..base.errors import ToolError
-from .shared import Shared
+from .fanout import Shared
 
 MEMORIES = Path(__file__).with_name("memories.v")
 TIMESCALE = "`timescale 1ns / 1ps\n"
@@ -20,7 +20,7 @@ _GUARD = re.compile(r"^  reg (\\\$auto\$verilog_backend\.cc:\S+) +=( 0);$", re.M
 def convert(component, name, **options):
     """Verilog of an Amaranth component as module `name`; equal inputs give equal bytes.  options: those of amaranth.back.rtlil.convert.
 
-    The components of `shared.Shared` are modules of their own, each once.  Raises ToolError if Amaranth finds no yosys.
+    The components of `fanout.Shared` are modules of their own, each once.  Raises ToolError if Amaranth finds no yosys.
     """
     from amaranth.back import rtlil, verilog
 

@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..machine import timing
-from .copies import copy_of
+from .fanout import copy_of
 from .sequencer import EDGE, Widths
 from .signals import unnamed
 
@@ -43,9 +43,7 @@ def _register(m, pixel, dy, dx):
 class WindowAddress(wiring.Component):
     """Addresses of the Q banks for one tap.
 
-    Timing
-    ------
-    Two additions with a register after each.  The second register is the caller's port, so `banks`
+    Timing: Two additions with a register after each.  The second register is the caller's port, so `banks`
     follows the first by combinational logic.
     """
 
@@ -84,9 +82,7 @@ class WindowAddress(wiring.Component):
 class WindowAlign(wiring.Component):
     """Bank data -> pixels of the block in order; pixels outside the map read as -1 (bits 0).
 
-    Timing
-    ------
-    Latency 1.  All inputs but `data` come `flags_early` cycles before it.
+    Timing: Latency 1.  All inputs but `data` come `flags_early` cycles before it.
     """
 
     def __init__(self, config):
@@ -137,13 +133,7 @@ class ListedAddress(wiring.Component):
     - in the next row of blocks if dy + y > 1, so bank row 0 is one row of blocks further if y = 1,
     - in the next column if dx + x > Q/2 - 1, so bank column c is one column further if c < x.
 
-    Timing
-    ------
-    As `WindowAddress`.
-
-    Resources
-    ---------
-    An adder for each bank.
+    Timing: As `WindowAddress`.
     """
 
     def __init__(self, config):
@@ -170,13 +160,7 @@ class ListedAddress(wiring.Component):
 class ListedAlign(wiring.Component):
     """Bank data -> pixels of a moved block in order; pixels outside the map read as -1 (bits 0).
 
-    Timing
-    ------
-    Latency 1.  All inputs but `data` come `flags_early` cycles before it.
-
-    Resources
-    ---------
-    A multiplexer of Q/2 words for each word.
+    Timing: Latency 1.  All inputs but `data` come `flags_early` cycles before it.
     """
 
     def __init__(self, config):

@@ -28,7 +28,7 @@ module \\fbnn.copy_{name} (input wire clk, input wire [{last}:0] source, output 
     always @(posedge clk) copy <= source;
 endmodule
 """
-"""A register that yosys does not merge with equal ones, see `rtl.copies.Copy`."""
+"""A register that yosys does not merge with equal ones, see `rtl.fanout.Copy`."""
 
 
 def of_design(config, target, accelerator, image):

@@ -15,7 +15,7 @@ from . import blocks
 
 YOSYS = "import sys; from pyosys import libyosys as y; y.run_pass('script ' + sys.argv[1], y.Design())"
 """A Python program that runs a script of yosys."""
-# -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.copies.Copy.
+# -nowidelut: 1476 -> 780 LUT4 at 288 popcount bits.  Copies: see rtl.fanout.Copy.
 ECP5 = "setattr -mod -set keep_hierarchy 1 *.copy_*; synth_ecp5 -nowidelut -abc9"
 # The buffer of an SDRAM's reader would take a block RAM, of which a design may have all for itself.
 GOWIN = "setattr -set ram_style \"distributed\" */m:queue; synth_gowin"

@@ -3,17 +3,25 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..base.errors import InputError
 from ..base.files import cache_folder
 from ..base.progress import silent
 from ..data import datasets
-from ..reference.learning import Head, LearnConfig, Learner
-from . import latent_learners, metrics, start
+from ..ir import ops
+from ..ir.network import LATENT, Topology
+from ..nn.network import FBNN
+from ..reference import learning
+from ..reference.learning import Head, LearnConfig
+from . import comparators, metrics, start
+from .config import TrainConfig
+from .learner import Learner, Problem
 from .metrics import mean_and_deviation
 from .samples import Latents
 from .scenarios import Scenario
@@ -28,6 +36,15 @@ def summarise(runs: list[dict[str, Any]]) -> dict[str, Any]:
                            for key in ("a_final", "d_final")}
         summaries[name]["memory_bits"] = learners[0]["memory_bits"]
     return summaries
+
+
+def dense_head(topology: Topology, copies: int) -> Topology:
+    """The topology with one dense layer after the latent.  copies: how often the layer reads each bit."""
+    extractor, last = topology.ops[:-len(topology.head)], topology.ops[-1]
+    if copies == 1:
+        return Topology(topology.name, (*extractor, replace(last, inputs=(LATENT,))), topology.classes)
+    twice = ops.Duplicate("latent_twice", (LATENT,), copies)
+    return Topology(topology.name, (*extractor, twice, replace(last, inputs=(twice.name,))), topology.classes)
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,6 @@ class Study:
         takes, has = origin.topology.image_size, datasets.DATASETS[scenario.data].size
         if takes != has:
             raise InputError(f"{path}: takes images of {takes}x{takes}, {scenario.data} has {has}x{has}; expected a model of that size")
-        self.proxies = origin.proxies
         model = start.make(origin, origin.topology.classes, True, 0, {})
         latents = Latents(model.topology, cache_folder() / "latents")
         self.samples = {}
@@ -88,7 +104,7 @@ class Study:
         self.classes = images.classes
         self.trained_on = [name for name in origin.topology.classes if name in self.classes]
         topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.classes)))
-        self.topology = topology if options.head == "skip" else latent_learners.dense_head(topology, head.copies)
+        self.topology = topology if options.head == "skip" else dense_head(topology, head.copies)
         self.hidden = origin.proxies["hidden"] if head.hidden else None
 
     def streams(self, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -124,7 +140,7 @@ class Study:
 
     def chip(self, seed: int, streams: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
         hidden = None if self.hidden is None else (self.hidden.numpy().reshape(self.head.hidden, -1) >= 0).astype(np.uint8)
-        learner: Any = Learner(self.head, replace(self.config, seed=seed + 1), hidden)
+        learner: Any = learning.Learner(self.head, replace(self.config, seed=seed + 1), hidden)
 
         def learn(latents, labels):
             learner.learn(latents, labels, lambda samples: self.options.progress(samples, desc="chip"))
@@ -136,18 +152,25 @@ class Study:
         return {**scores, "presentations": learner.presentations, "updates": learner.updates, "flips": learner.flips,
                 "updates_per_sample": learner.updates / samples, "flips_per_sample": learner.flips / samples}
 
-    def baseline(self, name: str, seed: int) -> Any:
-        if name == "nearest-mean":
-            return latent_learners.NearestMean(self.head.latent, self.scenario.classes)
-        if name == "streaming-lda":
-            return latent_learners.StreamingLda(self.head.latent, self.scenario.classes)
+    def baseline(self, name: str, seed: int) -> Learner:
         slots = self.config.slots
         if name == "adam-equal-memory":
             ledger = self.config.ledger(self.head)
             label_bits = ledger["label_bits"] // slots
-            slots = max(0, (ledger["total_bits"] - latent_learners.adam_bits(self.topology)) // (self.head.latent + label_bits))
-        return latent_learners.AdamReplay(self.topology, {} if self.hidden is None else {"hidden": self.proxies["hidden"]},
-                                   slots * self.head.latent, seed, self.options.epochs, lr=self.options.lr)
+            slots = max(0, (ledger["total_bits"] - comparators.adam_bits(self.topology)) // (self.head.latent + label_bits))
+        recipe = TrainConfig(epochs=self.options.epochs, lr=self.options.lr, seed=seed, c=1.0)
+        kind = {"nearest-mean": comparators.NearestClassMean, "streaming-lda": comparators.StreamingDiscriminant}.get(
+            name, comparators.AdamReplay)
+        return kind(Problem(self.scenario.classes, tuple(self.tasks), self.head.latent, slots * self.head.latent, recipe, True,
+                            partial(self._network, seed)))
+
+    @torch.no_grad()
+    def _network(self, seed):
+        torch.manual_seed(seed)
+        model = FBNN(self.topology)
+        if self.hidden is not None:
+            model.layers["hidden"].proxy.copy_(self.hidden)
+        return model
 
     def learn(self, name: str, learner: Any, streams: list[tuple[np.ndarray, np.ndarray]], teach: Callable | None = None) -> dict[str, Any]:
         began, records = time.process_time(), []

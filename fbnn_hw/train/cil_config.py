@@ -23,34 +23,18 @@ OF_REPLAY = ("centre", "ema", "smoothing")
 class CilConfig:
     """The configuration of a class-incremental run.  Each field is a flag of `fbnn-hw cil`.
 
-    Attributes
-    ----------
-    scenario : str
-        Name of a `scenarios.Scenario`.
-    strategy : str
-        "replay" keeps a buffer, "naive" keeps nothing, "cumulative" keeps all samples, "offline"
-        sees all tasks at once.  With "-reset" each task starts from random weights.  Others, and
-        module:Class, are learners of their own (`learner`).
-    replay : str
-        "native" trains the whole network on images, "latent" the classifier alone on latents.
-    buffer_mb : float
-        Size of the buffer, megabits.
-    setting : str
-        "rpt" or "fpt", see `scenarios`.
-    loss, balanced, nu
-        See `nn.losses`.
-    aware : bool
-        Only the logits of the sample's own task take part, in training and test (task-incremental).
-    curves : bool
-        Compute all metrics after each epoch, too.
-    images : int
-        Training images of each class; 0: all.
-    class_order : int or None
-        Seed of another order of the classes after the pre-training; None keeps the scenario's.
-    teacher : str or None
-        SHA-256 of a `teacher.Teacher` of the classes to come.
-    recipe : TrainConfig
-        Of each retraining.
+    scenario: name of a `scenarios.Scenario`.  setting: "rpt" or "fpt", see there.
+    strategy: "replay" keeps a buffer of `buffer_mb` megabits, "naive" keeps nothing, "cumulative" keeps all
+    samples, "offline" sees all tasks at once.  With "-reset" each task starts from random weights.
+    Others, and module:Class, are learners of their own (`learner`).
+    replay: "native" trains the whole network on images, "latent" the classifier alone on latents.
+    loss, balanced, nu: see `nn.losses`.
+    aware: only the logits of the sample's own task take part, in training and test (task-incremental).
+    curves: compute all metrics after each epoch, too.
+    images: training images of each class; 0: all.
+    class_order: seed of another order of the classes after the pre-training; None keeps the scenario's.
+    teacher: SHA-256 of a `teacher.Teacher` of the classes to come.
+    recipe: of each retraining.
     """
 
     scenario: str
@@ -74,16 +58,19 @@ class CilConfig:
             if getattr(self, name) not in legal:
                 raise UsageError(f"--{name} {getattr(self, name)}: expected one of {', '.join(legal)}")
         scenario.split(self.recipe.seed, self.setting, self.class_order)
-        if learner.is_learner(self.strategy):
-            self._verify_learner()
-        elif self.strategy not in STRATEGIES:
+        own, built_in = learner.is_learner(self.strategy), self.strategy in learner.BUILT_IN
+        if not own and self.strategy not in STRATEGIES:
             raise UsageError(f"--strategy {self.strategy}: expected one of {', '.join((*STRATEGIES, *learner.BUILT_IN))}, or module:Class"
                              f"{nearest(self.strategy, (*STRATEGIES, *learner.BUILT_IN))}")
-        elif self.strategy != "replay" and self.buffer_mb:
-            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected --strategy replay")
-        if self.strategy == "replay" and not 0 < self.buffer_mb <= MOST_MB:
-            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected megabits above 0, at most {MOST_MB:,}, with --strategy replay; "
-                             f"--strategy naive keeps nothing")
+        needs = learner.get(self.strategy).needs_buffer if own else self.strategy == "replay"
+        if needs and not 0 < self.buffer_mb <= MOST_MB:
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected megabits above 0, at most {MOST_MB:,}, with --strategy "
+                             f"{self.strategy}{'' if own else '; --strategy naive keeps nothing'}")
+        if not needs and self.buffer_mb and (built_in or not own):
+            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected "
+                             f"{'none' if own else '--strategy replay'}")
+        if own:
+            self._verify_learner(built_in)
         if self.balanced and self.strategy.startswith("naive"):
             raise UsageError(f"--balanced: with --strategy {self.strategy} past classes have no samples, so their inverse frequency is "
                              f"infinite; expected replay, cumulative or offline")
@@ -111,21 +98,15 @@ class CilConfig:
             if (value := getattr(self.recipe, name)) != getattr(TrainConfig, name):
                 raise UsageError(f"{flag(name)}{'' if isinstance(value, bool) else f' {value}'}: {reason}")
 
-    def _verify_learner(self):
-        needs = learner.get(self.strategy).needs_buffer
-        if needs and not 0 < self.buffer_mb <= MOST_MB:
-            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: expected megabits above 0, at most {MOST_MB:,}, with "
-                             f"--strategy {self.strategy}")
-        if not needs and self.strategy in learner.BUILT_IN and self.buffer_mb:
-            raise UsageError(f"--buffer-mb {self.buffer_mb:g}: --strategy {self.strategy} has no buffer, expected none")
+    def _verify_learner(self, built_in):
         if self.replay != "latent":
             raise UsageError(f"--replay {self.replay}: --strategy {self.strategy} learns latents, expected --replay latent")
-        if self.strategy in learner.BUILT_IN and (self.balanced or self.loss != type(self).loss):
+        if built_in and (self.balanced or self.loss != type(self).loss):
             option = "--balanced" if self.balanced else f"--loss {self.loss}"
             raise UsageError(f"{option}: has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
         if self.teacher:
             raise UsageError(f"--teacher: --strategy {self.strategy} takes no answers of a teacher, expected --strategy replay with it")
-        if self.strategy in learner.BUILT_IN:
+        if built_in:
             self._refuse(OF_REPLAY, f"has no meaning with --strategy {self.strategy}, expected --strategy replay with it")
         if self.curves:
             raise UsageError(f"--curves: --strategy {self.strategy} has no epochs to show, expected none")

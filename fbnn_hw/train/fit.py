@@ -28,17 +28,11 @@ def scheduler(optimizer: torch.optim.Optimizer, config: TrainConfig, steps: int)
 class Fit:
     """One training of `parameters`, all of `model` or some, by the recipe `config` on `count` samples.
 
-    Attributes
-    ----------
-    steps : int
-        Steps of an epoch.  With batch norm a last batch of one sample is left out.
-    epoch, step : int
-        Whole epochs done, and steps of the current one.
-    best, best_score, best_epoch
-        State dict, score and number of the epoch with the highest score; those of the last epoch where
-        there is no validation.
-    ends_binary : bool or None
-        False for the paper's first stage, whose activations stay float; None for a model that is float.
+    steps: of an epoch.  With batch norm a last batch of one sample is left out.
+    epoch, step: whole epochs done, and steps of the current one.
+    best, best_score, best_epoch: state dict, score and number of the epoch with the highest score; those of
+    the last epoch where there is no validation.
+    ends_binary: False for the paper's first stage, whose activations stay float; None for a model that is float.
     """
 
     def __init__(self, model: Any, parameters: Iterable[torch.nn.Parameter], config: TrainConfig, count: int,

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from ..base.errors import InputError, UsageError, show, whole
+from ..base.progress import silent
 from ..data.datasets import Images
 from ..nn import checkpoint, losses
 from . import learner, metrics, scenarios, start
@@ -43,13 +44,8 @@ STATE_VERSION = 1
 class TaskData(NamedTuple):
     """What a task is trained on, and what is held back for validation.
 
-    Attributes
-    ----------
-    samples, held_samples : uint8 tensor (N, ...)
-        As `Native` or `Latents` has them.
-    labels, held_labels : int64 tensor (N,)
-    answers : float16 tensor (N, classes)
-        The teacher's; (N, 0) without one.
+    Samples are uint8 (N, ...), as `Native` or `Latents` has them; labels int64 (N,).  answers: the teacher's,
+    float16 (N, classes); (N, 0) without one.
     """
 
     samples: torch.Tensor
@@ -57,10 +53,6 @@ class TaskData(NamedTuple):
     answers: torch.Tensor
     held_samples: torch.Tensor
     held_labels: torch.Tensor
-
-
-def _no_answers(count):
-    return torch.zeros((count, 0), dtype=torch.float16)
 
 
 def held_back(labels: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
@@ -90,40 +82,21 @@ def upgrade(state: dict[str, Any], data: Any) -> dict[str, Any]:
 class Incremental:
     """One class-incremental run.  `run` learns the remaining tasks and returns `result()`.
 
-    Parameters
-    ----------
-    config : CilConfig
-        Scenario, strategy, buffer and recipe.
-    train, test : Images
-        The data set of the scenario.
-    origin : start.Start
-        The pre-trained network.
-    state_path : str or Path, optional
-        The file from which the run can be resumed after each epoch.
-    cache : Path, optional
-        A folder that keeps latents for later runs.
-    report : callable, optional
-        Called with each record, a dict.
-    progress : callable, optional
-        Makes a progress bar, as tqdm does.
-    device : str
-        Of torch.
-    teacher : callable, optional
-        Makes the `teacher.Teacher` of a topology.  It answers each training image once.  Its SHA-256 is
-        `config.teacher`.
-
-    Raises
-    ------
-    UsageError, InputError
-        The configuration, the data and the network do not fit each other.
+    train, test: the data set of the scenario.  origin: the pre-trained network.
+    state_path: the file from which the run can be resumed after each epoch.
+    cache: a folder that keeps latents for later runs.
+    report: called with each record, a dict.  progress: makes a progress bar, as tqdm does.
+    teacher: makes the `teacher.Teacher` of a topology.  It answers each training image once.  Its SHA-256 is
+    `config.teacher`.
+    Raises UsageError or InputError where the configuration, the data and the network do not fit each other.
     """
 
     def __init__(self, config: CilConfig, train: Images, test: Images, origin: start.Start, state_path: str | Path | None = None,
-                 cache: Path | None = None, report: Callable[[dict], None] | None = None, progress: Callable | None = None,
+                 cache: Path | None = None, report: Callable[[dict], None] = lambda record: None, progress: Callable = silent,
                  device: str | torch.device = "cpu", teacher: Callable | None = None) -> None:
         config.verify()
         self.config, self.recipe, self.origin = config, config.recipe, origin
-        self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
+        self.report, self.progress = report, progress
         self.state_path: Any = Path(state_path) if state_path else None
         self.device = torch.device(device)
         scenario = scenarios.get(config.scenario)
@@ -151,21 +124,20 @@ class Incremental:
         self.recipe.verify_split(len(self.held_back), self.held_back.sum())
         self.memory = None
         if config.strategy == "replay":
-            code = TaughtCode(self.kind.code, len(self.classes)) if self.teacher else self.kind.code
+            code = TaughtCode(self.kind.code, self.answers.shape[1])
             self.memory = Memorizer(round(config.buffer_mb * MEGABIT), code, (self.recipe.seed, 2))
             self.memory.check(len(self.classes))
         self.generator = torch.Generator().manual_seed(self.recipe.seed)
-        self.learner = learner.get(config.strategy)(self._problem()) if learner.is_learner(config.strategy) else None
-        if self.learner is not None and not whole(self.learner.epochs):
-            raise UsageError(f"--strategy {config.strategy}: epochs is {show(self.learner.epochs)}, expected a whole number from 0")
+        self.learner = None
+        if learner.is_learner(config.strategy):
+            self.learner = learner.get(config.strategy)(learner.Problem(
+                len(self.classes), tuple(self.tasks), self.kind.code.bits, round(config.buffer_mb * MEGABIT), self.recipe, config.balanced,
+                self._fresh, config.loss))
+            if not whole(self.learner.epochs):
+                raise UsageError(f"--strategy {config.strategy}: epochs is {show(self.learner.epochs)}, expected a whole number from 0")
         self.task, self.retraining = 0, None
         self.records: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
-
-    def _problem(self):
-        latent, = self.kind.code.shape
-        return learner.Problem(len(self.classes), tuple(self.tasks), latent, round(self.config.buffer_mb * MEGABIT), self.recipe,
-                               self.config.balanced, self._fresh, self.config.loss)
 
     def _check_origin(self, scenario, train, tasks):
         where = self.origin.source
@@ -216,7 +188,7 @@ class Incremental:
     def _answers(self, images, arriving):
         """The teacher's answers to the training images, float16 (N, classes), as the buffer keeps them; (N, 0) without a teacher."""
         if self.teacher is None:
-            return _no_answers(len(self.train_labels))
+            return torch.zeros((len(self.train_labels), 0), dtype=torch.float16)
         groups = (torch.from_numpy(images.images[images.labels == c]).to(self.device) for c in arriving)
         return answers(self.teacher, groups, self.progress).half().cpu()
 
@@ -241,17 +213,12 @@ class Incremental:
     def _exemplars(self):
         """(samples, labels, answers) in the buffer: a tensor, an array, a tensor."""
         stored, labels = self.memory.samples()
-        if self.teacher is None:
-            return torch.from_numpy(stored), labels, _no_answers(len(labels))
         return torch.from_numpy(stored["sample"]), labels, torch.from_numpy(stored["answer"])
 
     def _store(self, t):
         if self.memory is not None:
             of = np.isin(self.train_labels, self.tasks[t]) & ~self.held_back
-            samples = self.train_samples[of].numpy()
-            if self.teacher is not None:
-                samples = self.memory.code.join(samples, self.answers[of].numpy())
-            self.memory.update(samples, self.train_labels[of])
+            self.memory.update(self.memory.code.join(self.train_samples[of].numpy(), self.answers[of].numpy()), self.train_labels[of])
 
     # logits and losses
 
@@ -412,11 +379,8 @@ class Incremental:
     def result(self) -> dict[str, Any]:
         """Plain values: the records of the tasks, the ledger, the totals."""
         complete = self.task == len(self.tasks)
-        final = {}
-        if complete:
-            last = self.records[-1]
-            final = {f"{letter}_{name}": last["test"][name][letter] for name in last["test"] for letter in "ad"}
-            final.update({f"{letter}_{name}_train": last["train"][name][letter] for name in last["train"] for letter in "ad"})
+        final = {f"{letter}_{name}{ending}": score[letter] for part, ending in (("test", ""), ("train", "_train"))
+                 for name, score in self.records[-1][part].items() for letter in "ad"} if complete else {}
         return {"finished": complete, "final": final, "epochs": sum(r["epochs"] for r in self.records),
                 "sequence": metrics.sequence([r["confusion"] for r in self.records], self.tasks),
                 "seconds": round(sum(r["seconds"] for r in self.records), 2), "classes": list(self.classes), "tasks": self.records,
@@ -447,10 +411,8 @@ class Incremental:
         learned = None
         if self.learner is not None and (learned := self.learner.state()) is None:
             return
-        memory = None
-        if self.memory is not None:
-            memory = self.memory.state()
-            memory = {**memory, "packed": torch.from_numpy(memory["packed"]), "labels": torch.from_numpy(memory["labels"])}
+        memory = None if self.memory is None else {key: torch.from_numpy(part) if isinstance(part, np.ndarray) else part
+                                                   for key, part in self.memory.state().items()}
         state = {"format": STATE_FORMAT, "version": STATE_VERSION, "config": self.config.to_dict(), "sha256": self.origin.sha256,
                  "data": self.data, "model": self.model.state_dict(), "rng": self.generator.get_state(), "memory": memory,
                  "learner": self._plain(learned), "task": self.task, "records": self.records, "history": self.history,
@@ -476,8 +438,7 @@ class Incremental:
             self.model.load_state_dict(state["model"])
             self.generator.set_state(state["rng"])
             if self.memory is not None:
-                memory = dict(state["memory"])
-                self.memory.restore({**memory, "packed": memory["packed"].numpy(), "labels": memory["labels"].numpy()})
+                self.memory.restore(state["memory"])
             if self.learner is not None:
                 self.learner.restore(checkpoint.tensors_as_arrays(state["learner"]))
             self.task, self.records, self.history = state["task"], state["records"], state["history"]

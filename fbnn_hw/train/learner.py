@@ -78,6 +78,10 @@ class Learner:
         """
         raise NotImplementedError
 
+    def classify(self, latents: np.ndarray) -> np.ndarray:
+        """The classes of latents, int64 (N,)."""
+        return self.scores(latents).argmax(1)
+
     @property
     def memory_bits(self) -> int:
         """Bits of all that is kept from one task to the next."""

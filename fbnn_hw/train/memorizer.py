@@ -33,7 +33,7 @@ class LevelCode:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        return tuple(max(1, math.ceil(math.log2(count))) for count in self.planes)
+        return tuple(max(1, (count - 1).bit_length()) for count in self.planes)
 
     @property
     def bits(self) -> int:
@@ -50,13 +50,9 @@ class LevelCode:
         return np.concatenate(parts, 1)
 
     def from_bits(self, rows: np.ndarray) -> np.ndarray:
-        out, at = np.empty((len(rows), *self.shape), np.uint8), 0
-        for p, width in enumerate(self.widths):
-            step = width * self.size ** 2
-            values = rows[:, at:at + step].reshape(len(rows), self.size, self.size, width)
-            out[:, p] = (values << np.arange(width, dtype=np.uint8)).sum(-1)
-            at += step
-        return out
+        parts = np.split(rows, np.cumsum(self.widths)[:-1] * self.size ** 2, 1)
+        return np.stack([np.packbits(part.reshape(len(rows), self.size, self.size, width), -1, "little")[..., 0]
+                         for part, width in zip(parts, self.widths)], 1)
 
 
 @dataclass(frozen=True)
@@ -157,9 +153,7 @@ class Memorizer:
 
     def samples(self) -> tuple[np.ndarray, np.ndarray]:
         """(samples in the code's form, labels)."""
-        rows = np.unpackbits(self.packed, axis=1, count=self.code.bits, bitorder="little") if len(self) else \
-            np.zeros((0, self.code.bits), np.uint8)
-        return self.code.from_bits(rows), self.labels.copy()
+        return self.code.from_bits(np.unpackbits(self.packed, axis=1, count=self.code.bits, bitorder="little")), self.labels.copy()
 
     def update(self, samples: np.ndarray, labels: np.ndarray) -> None:
         """Take in what the shares allow of a task's (samples, labels); classes seen before may come again.
@@ -182,9 +176,8 @@ class Memorizer:
         self.packed = np.concatenate([self.packed[kept], entering])
         self.labels = np.concatenate([self.labels[kept], labels[taken]])
 
-    def ledger(self, classes: int | None = None) -> dict[str, Any]:
-        """Return the cost of the buffer in bits and samples.  classes: how many share it; those in it if None."""
-        classes = classes or len(np.unique(self.labels)) or 1
+    def ledger(self, classes: int) -> dict[str, Any]:
+        """The cost of the buffer in bits and samples.  classes: how many share it."""
         label_bits = max(1, math.ceil(math.log2(classes)))
         return {"capacity_bits": self.capacity_bits, "bits_per_sample": self.code.bits, "slots": self.slots, "samples": len(self),
                 "classes": classes, "samples_per_class": self.slots / classes, "used_bits": len(self) * self.code.bits,

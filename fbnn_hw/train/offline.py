@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from ..base.errors import InputError, UsageError, whole
+from ..base.progress import silent
 from ..data.augment import augment, warp
 from ..nn import checkpoint
 from ..nn.norm import Norm
@@ -41,26 +42,21 @@ def split(count: int, share: float, seed: int) -> tuple[torch.Tensor, torch.Tens
 
 
 @torch.no_grad()
-def predict(model: Any, images: torch.Tensor, batch: int = 500, progress: Callable = lambda iterable, **kw: iterable) -> torch.Tensor:
-    """Classify images on the model's device, `batch` at a time.
-
-    images: uint8 tensor (N, 3, S, S).  Returns the integer logits, a tensor (N, classes) on the CPU.
-    """
+def predict(model: Any, images: torch.Tensor, batch: int = 500, progress: Callable = silent) -> torch.Tensor:
+    """The integer logits (N, classes), on the CPU, of images, uint8 (N, 3, S, S): `batch` at a time, on the model's device."""
     device = next(model.parameters()).device
     parts = [model.logits(images[i:i + batch].to(device)).cpu() for i in progress(range(0, len(images), batch))]
     return torch.cat(parts) if parts else torch.empty(0, len(model.topology.classes))
 
 
-def evaluate(model: Any, images: torch.Tensor, labels: torch.Tensor, batch: int = 500,
-             progress: Callable = lambda iterable, **kw: iterable) -> tuple[float | None, float | None]:
-    """Measure a model on images, uint8 tensor (N, 3, S, S), with labels, int64 tensor (N,).
+def evaluate(model: Any, images: torch.Tensor, labels: torch.Tensor, progress: Callable = silent) -> tuple[float | None, float | None]:
+    """(accuracy 0 to 1, mean cross-entropy) on images, uint8 (N, 3, S, S), with labels, int64 (N,); (None, None) where N is 0.
 
-    Returns (accuracy 0 to 1, mean cross-entropy), or (None, None) where N is 0.  Of several classes
-    with the largest logit, the lowest counts.
+    Of several classes with the largest logit, the lowest counts.
     """
     if not len(labels):
         return None, None
-    logits = predict(model, images, batch, progress)
+    logits = predict(model, images, progress=progress)
     return (logits.argmax(1) == labels).float().mean().item(), F.cross_entropy(logits * model.alpha, labels).item()
 
 
@@ -93,44 +89,17 @@ class Interrupted(Exception):
 
 
 class Trainer(Fit):
-    """One training run.  `run` trains to the end, or raises Interrupted.
+    """One training run of an `FBNN`, or of a float network.  `run` trains to the end, or raises Interrupted.
 
-    Parameters
-    ----------
-    model : nn.network.FBNN
-        The network to train.
-    images : uint8 tensor (N, 3, S, S)
-        RGB.
-    labels : int64 tensor (N,)
-        Class numbers.
-    config : TrainConfig
-        The recipe.
-    state_path : str or Path, optional
-        The file that the state of the run is written to.
-    report : callable, optional
-        Called with the record of each epoch, a dict.
-    progress : callable, optional
-        Makes a progress bar, as tqdm does.
-    teacher : teacher.Teacher, optional
-        Its share of the loss is `config.distil`.
-    init : str, optional
-        SHA-256 of the file that the proxies came from.  A run is resumed only with the same one and
-        with the same teacher.
-
-    Attributes
-    ----------
-    best : dict
-        State dict of the epoch with the best validation accuracy; of the last epoch where there is
-        no validation split.
-    history : list of dict
-        The records of the epochs.
-
-    Raises
-    ------
-    UsageError
-        The recipe has an illegal value, or does not fit the number of images.
-    InputError
-        There are too few images.
+    images: uint8 RGB (N, 3, S, S).  labels: int64 (N,).
+    state_path: the file that the state of the run is written to.
+    report: called with the record of each epoch, a dict; `history` has them all.
+    progress: makes a progress bar, as tqdm does.
+    teacher: a `teacher.Teacher`, whose share of the loss is `config.distil`.
+    init: SHA-256 of the file that the proxies came from.  A run is resumed only with the same one and with
+    the same teacher.
+    Raises UsageError where the recipe has an illegal value or does not fit the number of images, InputError
+    where there are too few images.
     """
 
     def __init__(self, model: Any, images: torch.Tensor, labels: torch.Tensor, config: TrainConfig, state_path: str | Path | None = None,
@@ -141,7 +110,7 @@ class Trainer(Fit):
         self.answers = None  # of the teacher, (views, N, classes), kept from the first step on with `teacher_views` "mirrored"
         model.dtype = getattr(torch, config.precision)
         self.state_path: Any = Path(state_path) if state_path else None
-        self.report, self.progress = report or (lambda record: None), progress or (lambda iterable, **kw: iterable)
+        self.report, self.progress = report or (lambda record: None), progress or silent
         self.device = next(model.parameters()).device
         train, held = split(len(labels), config.validation, config.seed)
         if not len(train):
@@ -274,13 +243,21 @@ class Trainer(Fit):
     def _train_step(self, index):
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
-        images = self._augmented(images, index)
+        seen = self._augmented(images, index)
         self.draw_ties()
-        logits = self.model(images)
+        logits, latent = self._forward(seen)
         loss = self._cross_entropy(logits, labels)
         if self.teacher:
-            loss = self._with_teacher(loss, logits, images, index)
-        self.update(loss, logits, labels)
+            loss = self._with_teacher(loss, logits, seen, index)
+        self.update(self._with_terms(loss, latent, images, index), logits, labels)
+
+    def _forward(self, images):
+        """(float logits, latent) of uint8 images; the latent may be None where no term asks for it."""
+        return self.model(images), None
+
+    def _with_terms(self, loss, latent, images, index):
+        """The loss with those of a pre-training.  latent: of the augmented `images`, which are those at `index`."""
+        return loss
 
     def _cross_entropy(self, logits, labels):
         return F.cross_entropy(logits, labels, label_smoothing=self.config.smoothing)
@@ -289,17 +266,13 @@ class Trainer(Fit):
         """The loss with the teacher's share.  images: as the student saw those at `index`."""
         if self.config.teacher_views == "mirrored":
             if self.answers is None:
-                self.answers = self._teacher_answers()
+                views = [self.images, self.images.flip(3)][:1 + (self.config.augment and self.config.mirror == "alternating")]
+                asked = answers(self.teacher, views, lambda parts, **kw: self._watched(self.progress(parts, **kw)))
+                self.answers = asked.view(len(views), len(self.images), -1)
             taught = self.answers[self.mirrored(index).long(), index]
         else:
             taught = self.teacher.logits(images)
         return self.distilled(loss, logits, taught)
-
-    def _teacher_answers(self):
-        """The teacher's logits of each image and, where images are mirrored, of its mirror image: (views, N, classes)."""
-        views = [self.images, self.images.flip(3)][:1 + (self.config.augment and self.config.mirror == "alternating")]
-        asked = answers(self.teacher, views, lambda parts, **kw: self._watched(self.progress(parts, **kw)))
-        return asked.view(len(views), len(self.images), -1)
 
     def _augmented(self, images, index):
         if not self.config.augment:

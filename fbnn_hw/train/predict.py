@@ -17,31 +17,12 @@ BATCH = 100
 
 
 def integer_logits(network, images, backend="reference", latent=False, progress=silent):
-    """Classify images in integers.
+    """(logits, int32 (N, classes), latents, uint8 bits (N, bits), or None) of images, uint8 RGB (N, 3, S, S), N from 1.
 
-    Parameters
-    ----------
-    network : ir.network.Network
-    images : uint8 array (N, 3, S, S)
-        RGB, N from 1.
-    backend : str
-        One of BACKENDS; both give the same.
-    latent : bool
-        Return the latents, too.
-    progress : callable
-        Makes a progress bar, as tqdm does.
-
-    Returns
-    -------
-    tuple
-        Logits, int32 (N, classes), and latents, uint8 bits (N, bits), or None.
-
-    Raises
-    ------
-    InputError
-        The images have another shape or type, or a latent is asked of a network that has none.
-    UsageError
-        The backend is none.
+    network: an `ir.network.Network`.  backend: one of BACKENDS; both give the same.  latent: whether to
+    return the latents, too.  progress: makes a progress bar, as tqdm does.
+    Raises InputError where the images have another shape or type, or a latent is asked of a network that has
+    none; UsageError where the backend is none.
     """
     if backend not in BACKENDS:
         raise UsageError(f"backend: found {show(backend)}, expected one of {', '.join(BACKENDS)}")

@@ -1,8 +1,11 @@
-"""Pre-training of a feature extractor: alpha * CCE + beta * Barlow Twins + gamma * L_FR (paper, section `pt`, eq. `sup_ssl_reg_loss`)."""
+"""Pre-training of a feature extractor: alpha * CCE + beta * Barlow Twins + gamma * L_FR (paper, section `pt`, eq. `sup_ssl_reg_loss`).
+
+A fourth term, decorrelate * `nn.losses.decorrelation`, is ours.
+"""
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from ..data.datasets import Images
 from ..data.images import scale
 from ..ir.models import AIRBENCH, FLOATING, build
 from ..ir.network import LATENT
-from ..nn import floating, losses, staged, teachers
+from ..nn import floating, losses
 from ..nn.network import FBNN
 from . import offline, start
 from .config import TrainConfig
@@ -26,19 +29,25 @@ PROJECTOR_NEURONS = 2048
 
 @dataclass(frozen=True)
 class Objective:
-    """alpha, beta, gamma: weights of the terms.  features: L_FR "printed" or "intended", see `nn.losses`."""
+    """alpha, beta, gamma, decorrelate: weights of the terms.  features: L_FR "printed" or "intended", see `nn.losses`."""
 
     alpha: float = 1.0
     beta: float = 0.0
     gamma: float = 0.0
     features: str = "intended"
+    decorrelate: float = 0.0
+
+    @property
+    def of_latents(self) -> bool:
+        """Whether a term needs the latents."""
+        return bool(self.beta or self.gamma or self.decorrelate)
 
     def verify(self) -> None:
-        for name in ("alpha", "beta", "gamma"):
+        for name in ("alpha", "beta", "gamma", "decorrelate"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise UsageError(f"--{name} {getattr(self, name)}: expected 0 or more")
-        if self.alpha == self.beta == self.gamma == 0:
-            raise UsageError("--alpha, --beta and --gamma are all 0, expected one that is not")
+        if not (self.alpha or self.of_latents):
+            raise UsageError("--alpha, --beta, --gamma and --decorrelate are all 0, expected one that is not")
         if self.features not in losses.FEATURES:
             raise UsageError(f"--features {self.features}: expected one of {', '.join(losses.FEATURES)}")
 
@@ -57,7 +66,7 @@ def tensors(images: Images, size: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Pretrainer(Trainer):
-    """`Trainer` with the three terms.  unlabeled: uint8 images of any size for the two terms without labels; the labelled ones if None."""
+    """`Trainer` with all terms.  unlabeled: uint8 images of any size for the terms without labels; the labelled ones if None."""
 
     def __init__(self, model: FBNN, images: torch.Tensor, labels: torch.Tensor, config: TrainConfig, objective: Objective,
                  unlabeled: Any = None, **options: Any) -> None:
@@ -73,8 +82,7 @@ class Pretrainer(Trainer):
             self.optimize([*model.parameters(), *self.projector.parameters()])
 
     def state(self) -> dict[str, Any]:
-        objective = {key: getattr(self.objective, key) for key in ("alpha", "beta", "gamma", "features")}
-        return {**super().state(), "objective": objective, "activations": self._activations(), "unlabeled": self.free,
+        return {**super().state(), "objective": asdict(self.objective), "activations": self._activations(), "unlabeled": self.free,
                 "projector": self.projector and self.projector.state_dict()}
 
     def _activations(self):
@@ -83,7 +91,7 @@ class Pretrainer(Trainer):
     def _take_up(self, state):
         if self.ends_binary is not None and state["activations"] != self._activations():
             raise UsageError(f"{self.state_path}: was started with --activations {state['activations']}; resume with the same flags")
-        if state["objective"] != {key: getattr(self.objective, key) for key in state["objective"]}:
+        if {"decorrelate": 0.0, **state["objective"]} != asdict(self.objective):  # states to 0.3.0 lack that term
             raise UsageError(f"{self.state_path}: was started with other weights of the terms; resume with the same flags")
         if state["unlabeled"] != self.free:
             raise UsageError(f"{self.state_path}: was started with other unlabelled images; resume with the same --unlabeled")
@@ -92,35 +100,30 @@ class Pretrainer(Trainer):
             self.projector.load_state_dict(state["projector"])
 
     def _forward(self, images):
-        """(float logits, latent) of uint8 images."""
+        if not self.objective.of_latents:
+            return super()._forward(images)
         latent, logits = self.model.latent_and_logits(images)
         return logits * self.model.alpha, latent
 
-    def _train_step(self, index):
-        if not (self.objective.beta or self.objective.gamma) and self.objective.alpha == 1:
-            return super()._train_step(index)
-        index = index.to(self.device)
-        images, labels = self.images[index], self.labels[index]
-        weak = self._augmented(images, index)
-        self.draw_ties()
-        logits, latent = self._forward(weak)
-        loss = self._cross_entropy(logits, labels)
-        if self.teacher:
-            loss = self._with_teacher(loss, logits, weak, index)
+    def _with_terms(self, loss, latent, images, index):
         loss, free = self.objective.alpha * loss, images
+        if not self.objective.of_latents:
+            return loss
         if self.unlabeled is not None:
             unlabeled_index = torch.randint(len(self.unlabeled), (len(index),), generator=self.generator)
             free = torch.from_numpy(scale(self.unlabeled[unlabeled_index].numpy(), images.shape[-1])).to(self.device)
             index = unlabeled_index % len(self.turns)
+        if self.unlabeled is not None and (self.objective.gamma or self.objective.decorrelate):
+            latent = self._forward(self._augmented(free, index))[1]
         if self.objective.gamma:
-            if self.unlabeled is not None:
-                latent = self._forward(self._augmented(free, index))[1]
             loss = loss + self.objective.gamma * losses.FEATURES[self.objective.features](latent)
-        if self.objective.beta and len(free) > 1:  # a batch of one has no correlation
+        if self.objective.decorrelate and len(free) > 1:  # a batch of one has no correlation
+            loss = loss + self.objective.decorrelate * losses.decorrelation(latent)
+        if self.objective.beta and len(free) > 1:
             views = torch.cat([strong(free, self.generator), strong(free, self.generator)])
             first, second = self.projector(self._forward(views)[1]).chunk(2)
             loss = loss + self.objective.beta * losses.barlow_twins(first, second)
-        self.update(loss, logits, labels)
+        return loss
 
 
 def device(name: str) -> torch.device:
@@ -134,33 +137,14 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
          activations: str = "binary", latent: int | None = None) -> Any:
     """The model to pre-train: a named FBNN, or a floating-point baseline.
 
-    Parameters
-    ----------
-    name : str
-        A model of `fbnn-hw train --model`, or a baseline.
-    classes : sequence of str
-        Names of the classes.
-    size : int
-        Pixels a side of an image.
-    config : TrainConfig
-        The recipe.
-    encoder : str
-        As of `nn.layers.Thermometer`.
-    init : start.Start or Path, optional
-        The weights to begin with: a `Start`, or the checkpoint of an earlier stage with batch norm,
-        whose state lies beside it.  With `config.norm` "bn" that batch norm is kept; with "scales",
-        scales take its place.
-    activations : str
-        "binary", or "float" for the first of the paper's three stages (`nn.network.FBNN.binary`).
-    latent : int, optional
-        Bits of the latent; by default those of the model.
-
-    Raises
-    ------
-    UsageError
-        The options do not fit the model.
-    InputError
-        The state beside `init` is missing or of another network.
+    name: a model of `fbnn-hw train --model`, or a baseline.  size: pixels a side of an image.
+    encoder: as of `nn.layers.Thermometer`.
+    init: the weights to begin with: a `Start`, or the checkpoint of an earlier stage with batch norm, whose
+    state lies beside it.  With `config.norm` "bn" that batch norm is kept; with "scales", scales take its place.
+    activations: "binary", or "float" for the first of the paper's three stages (`nn.network.FBNN.binary`).
+    latent: bits of the latent; by default those of the model.
+    Raises UsageError where the options do not fit the model, InputError where the state beside `init` is
+    missing or of another network.
     """
     torch.manual_seed(config.seed)
     norm = config.norm
@@ -170,7 +154,7 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
         if config.centre or config.ties != "up":
             raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
         if name == AIRBENCH:
-            return teachers.Airbench(name, classes, size)
+            return floating.Airbench(name, classes, size)
         kind, binary = FLOATING[name]
         topology = build(binary, classes, size=size)
         return floating.fpnn_p(name, topology) if kind == "p" else floating.fpnn_b(name, topology, classes)
@@ -191,7 +175,7 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
     except Exception as error:  # a file can be wrong in any way
         raise InputError(f"{path}: not the state of a stage with batch norm of {name} with {len(classes)} classes "
                          f"({type(error).__name__}), expected that of pretrain --norm bn") from None
-    return normed if norm == "bn" else staged.to_scales(normed)
+    return normed if norm == "bn" else start.to_scales(normed)
 
 
 def origin(path: str | Path) -> start.Start | Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..base.progress import silent
 from ..ir.network import Network
 from ..nn.network import export
 from . import metrics
@@ -81,7 +82,7 @@ def network(trainer: Trainer, meta: dict[str, Any] | None = None, test: tuple[in
 
 
 def test_score(trainer: Trainer, images: torch.Tensor, labels: torch.Tensor,
-               progress: Callable = lambda iterable, **kw: iterable) -> tuple[int, int, float | None]:
+               progress: Callable = silent) -> tuple[int, int, float | None]:
     """Test the best epoch on images, uint8 tensor (N, 3, S, S), with labels, int64 tensor (N,).
 
     Returns (images that are right, N, dispersion over the classes).  Of several classes with the

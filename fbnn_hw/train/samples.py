@@ -13,6 +13,7 @@ import torch
 
 from ..base import files
 from ..base.errors import InputError
+from ..base.progress import silent
 from ..data.augment import augment, warp
 from ..ir.network import LATENT, Topology
 from ..nn import encode, head
@@ -31,7 +32,7 @@ class Native:
         self.planes = self.first.planes
         self.code = LevelCode(self.planes, self.first.size)
 
-    def form(self, images: np.ndarray, model: Any = None, progress: Callable | None = None) -> torch.Tensor:
+    def form(self, images: np.ndarray, model: Any = None, progress: Callable = silent) -> torch.Tensor:
         parts = [encode.levels(torch.from_numpy(images[i:i + 1000]), self.first).to(torch.uint8)
                  for i in range(0, len(images), 1000)]
         return torch.cat(parts) if parts else torch.zeros((0, *self.code.shape), dtype=torch.uint8)
@@ -68,7 +69,7 @@ class Latents:
         self.cache = cache
 
     @torch.no_grad()
-    def form(self, images: np.ndarray, model: Any, progress: Callable | None = None) -> torch.Tensor:
+    def form(self, images: np.ndarray, model: Any, progress: Callable = silent) -> torch.Tensor:
         """Latents of RGB images, computed once: `cache` is a folder of earlier ones, or None.
 
         Where the folder cannot be written, the latents are computed again by the next run.
@@ -77,10 +78,8 @@ class Latents:
         if path and (packed := self._cached(path, len(images))) is not None:
             return torch.from_numpy(np.unpackbits(packed, axis=1, count=self.code.bits, bitorder="little"))
         device = next(model.parameters()).device
-        starts = range(0, len(images), 250)
-        parts = [(model.latent(torch.from_numpy(images[i:i + 250]).to(device)) > 0).to(torch.uint8).cpu()
-                 for i in (progress(starts, desc="latents") if progress else starts)]
-        latents = torch.cat(parts)
+        latents = torch.cat([(model.latent(torch.from_numpy(images[i:i + 250]).to(device)) > 0).to(torch.uint8).cpu()
+                             for i in progress(range(0, len(images), 250), desc="latents")])
         if path:
             packed = np.packbits(latents.numpy(), axis=1, bitorder="little").tobytes()
             with suppress(InputError):

@@ -20,20 +20,12 @@ ORDERS = ("listed", "random")
 class Scenario:
     """Which classes come when.
 
-    Attributes
-    ----------
-    name : str
-    data, pretrain_data : str
-        Names of data sets: that of the tasks, and that of the pre-training.
-    base : int
-        Classes of `data` that the pre-training takes, the first ones of the order.  0: the
-        pre-training takes all classes of another data set.
-    tasks, per_task : int
-        Tasks, and classes of each.
-    order : str
-        "listed", or "random", drawn by the seed.
-    unlabeled : bool
-        Whether the pre-training has unlabeled images, too.
+    data, pretrain_data: names of data sets, that of the tasks and that of the pre-training.
+    base: classes of `data` that the pre-training takes, the first ones of the order.  0: the pre-training takes
+    all classes of another data set.
+    tasks, per_task: tasks, and classes of each.
+    order: "listed", or "random", drawn by the seed.
+    unlabeled: whether the pre-training has unlabeled images, too.
     """
 
     name: str

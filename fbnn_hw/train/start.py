@@ -12,7 +12,6 @@ from ..base.errors import InputError
 from ..ir import checkpoint
 from ..ir.network import LATENT, Topology
 from ..ir.plain import plain_tree
-from ..nn import staged
 from ..nn.network import FBNN, export
 from . import offline
 
@@ -21,23 +20,12 @@ from . import offline
 class Start:
     """What a run begins with.
 
-    Attributes
-    ----------
-    topology : ir.network.Topology
-    proxies : dict
-        {layer name: float tensor}; empty for a random start.
-    training : dict
-        The training record of the checkpoint.
-    source : str
-        Where it comes from, in words.
-    sha256 : str
-        Hash of the file, or "".
-    thresholds : dict
-        {op name: integer array}, as in `ir.network.Network`.
-    best : dict or None
-        State dict of a network with batch norm that has these bits and thresholds.
-    note : str
-        What a user is told where the proxies are no more than the bits of a file; else "".
+    proxies: {layer name: float tensor}; empty for a random start.
+    training: the training record of the checkpoint.
+    source: where it comes from, in words.  sha256: of the file, or "".
+    thresholds: {op name: integer array}, as in `ir.network.Network`.
+    best: state dict of a network with batch norm that has these bits and thresholds, or None.
+    note: what a user is told where the proxies are no more than the bits of a file; else "".
     """
 
     topology: Topology
@@ -124,7 +112,7 @@ def further(start: Start, topology: Topology, seed: int, options: dict[str, Any]
     """Make an FBNN of `topology` that goes on from `start`.  Raises InputError where layers or classes differ.
 
     With options["norm"] "bn" the network has batch norm, as `make` says.  With "scales", scales take the
-    place of the batch norm of `start` (`nn.staged`).  Thresholds without batch norm are then refused,
+    place of the batch norm of `start` (`to_scales`).  Thresholds without batch norm are then refused,
     because nothing would train them.
     """
     if (start.topology.ops, start.topology.classes) != (topology.ops, topology.classes):
@@ -137,7 +125,7 @@ def further(start: Start, topology: Topology, seed: int, options: dict[str, Any]
     start = replace(start, topology=topology)
     if start.best is None or normed:
         return make(start, topology.classes, True, seed, options)
-    return staged.to_scales(make(start, topology.classes, True, seed, {**options, "norm": "bn"}))
+    return to_scales(make(start, topology.classes, True, seed, {**options, "norm": "bn"}))
 
 
 def make(start: Start, classes: Sequence[str], retained: bool, seed: int, options: dict[str, Any]) -> FBNN:
@@ -165,3 +153,17 @@ def make(start: Start, classes: Sequence[str], retained: bool, seed: int, option
         elif start.proxies:
             norm.target = torch.as_tensor(start.thresholds.get(name, 0), dtype=torch.float32).expand_as(norm.mean)
     return model
+
+
+@torch.no_grad()
+def to_scales(model: FBNN) -> FBNN:
+    """FBNN without batch norm that starts where `model`, which has it, ended: the last of the paper's stages (section `bg`).
+
+    It has the proxies, and in each normalised layer the median of 1 / sigma as the scale.  Offsets and means are discarded.
+    """
+    plain = FBNN(model.topology, K=model.K, limit=model.limit)
+    plain.load_state_dict({k: v for k, v in model.state_dict().items() if ".norm." not in k})
+    plain.alpha = model.alpha
+    for name, norm in model.norms().items():
+        plain.layers[name].scale = max(norm.variance.rsqrt().median().item(), 1e-6)
+    return plain

@@ -36,7 +36,7 @@ BASE = ["cil", "--scenario", "tiny-2+2x2", "--buffer-mb", "0.05", "--epochs", "2
 def test_pretrain_writes_how_it_came_about(extractor):
     values = json.loads(extractor.with_suffix(".result.json").read_text())
     assert values["kind"] == "pretrain" and values["training"]["objective"] == {
-        "alpha": 1.0, "beta": 1e-5, "gamma": 1e-2, "features": "intended"}
+        "alpha": 1.0, "beta": 1e-5, "gamma": 1e-2, "features": "intended", "decorrelate": 0.0}
     assert values["training"]["test_images"] == 80 and values["training"]["scenario"] == "tiny-2+2x2"
 
 
@@ -158,13 +158,13 @@ def test_missing_data_says_what_to_download(refused, extractor, tmp_path):
 
 @pytest.mark.parametrize("flags, line", [
     (["--unlabeled"], "--unlabeled: tiny has no unlabelled images, expected a scenario such as core50-10x5"),
-    (["--alpha", "0"], "--alpha, --beta and --gamma are all 0, expected one that is not"),
+    (["--alpha", "0"], "--alpha, --beta, --gamma and --decorrelate are all 0, expected one that is not"),
     (["--features", "printed"], "--features printed: the feature term has no weight, expected --gamma with it"),
     (["--norm", "bn", "--batch", "71"],
      "--batch 71: leaves a last batch of one of 72 images, which batch norm cannot take; expected another size, such as 72"),
     (["--model", "fpnn_b-0.5mb", "--batch", "1"],
      "--batch 1: leaves a last batch of one of 72 images, which batch norm cannot take; expected another size, such as 2"),
-    (["--beta", "1e-5", "--batch", "1"], "--batch 1: has no correlation for Barlow Twins, expected at least 2 with --beta"),
+    (["--beta", "1e-5", "--batch", "1"], "--batch 1: has no correlation over the batch, expected at least 2 with --beta"),
 ])
 def test_pretrain_usage_errors(flags, line, refused, tmp_path):
     assert refused("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--out", tmp_path / "f.pt", *flags) == (

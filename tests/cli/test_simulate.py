@@ -49,7 +49,7 @@ def test_agrees_with_the_reference(design, answer, model):
     assert found["logits"] == [image["logits"] for image in reference["images"]]
     assert found["classes"] == np.argmax(found["logits"], axis=1).tolist() and not found["differences"]
     known, words = (json.loads((design / name).read_text()) for name in ("estimate.json", "config.json"))
-    more = words["latent_words"] * (timing.read(words.get("memory_registers", 0)) + 3)  # as docs/architecture.md says
+    more = words["latent_words"] * (timing.read(words.get("memory_registers", 0)) + 3)  # as docs/timing.md says
     assert found["cycles_first"] == [known["first_cycles"] + more] and set(found["cycles"]) == {known["cycles"] + more}
     assert found["layers_compared"] == [
         "input", "conv1", "pool1", "conv3", "pool2", "conv5", "pool3", "gap", "depthwise", "latent", "hidden", "logits"]

@@ -30,7 +30,7 @@ def test_random_networks_give_the_reference_s_bits(seed):
 
 
 def test_the_example_of_the_page():
-    """The list and the weights in the table of docs/architecture.md, section "Lists of reads": every other lane cancels."""
+    """The list and the weights in the table of docs/engine.md, section "Lists of reads": every other lane cancels."""
     layers = [
         op.Thermometer("input", (), "tycc", 8, 4), op.Conv("a", ("input",), 16), op.Conv("b", ("input",), 16),
         op.Concat("both", ("a", "b")), op.Shuffle("mixed", ("both",)), op.Conv("c", ("mixed",), 16, 1, 1, 4),

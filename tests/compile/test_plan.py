@@ -152,11 +152,11 @@ def test_a_latent_that_is_a_map_is_not_sent(size):
 
 
 def test_a_latent_read_in_groups_takes_more_words():
-    """The figure of docs/architecture.md, section "Timing"."""
+    """The figure of docs/timing.md, section "Timing"."""
     ops = [CONV, op.Gap("gap", ("conv",)), op.Dense(LATENT, ("gap",), 72), op.Dense("hidden", (LATENT,), 24, 3)]
     grouped, whole = (plan(network(*layers), GENERIC, 4, 16, 16).config.latent_words for layers in (ops, ops[:3]))
     assert (whole, grouped) == (5, 6)
-    text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "timing.md").read_text()
     assert f"72 bits that are read in 3 groups take {grouped} words of 16 lanes" in " ".join(text.split())
 
 

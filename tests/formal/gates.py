@@ -12,6 +12,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from sim.checks import encoder_cycles
 from tests.formal.prove import yosys
 
 SCRIPT = """read_rtlil top.il
@@ -160,7 +161,7 @@ def every_pixel(dut, channels_of, folder):
         colours = [number >> 16, number >> 8 & 255, number & 255]
         planes = [[packed((colour >> bit & 1).astype(bool)) for bit in range(8)] for colour in colours]
         given, words = 0, []
-        for _ in range(dut.cycles(1)):
+        for _ in range(encoder_cycles(dut, 1)):
             found = netlist.clock({"pixels__payload": planes[min(given, 2)], "pixels__valid": [int(given < 3)], "words__ready": [1],
                                    "clk": [0], "rst": [0]})
             given += found["pixels__ready"][0] & (given < 3)

@@ -21,6 +21,7 @@ from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
 from fbnn_hw.rtl.uart import UartReceiver, UartTransmitter
+from sim.checks import encoder_cycles
 from tests.formal.prove import Property
 
 ANY = ("dut.*",)
@@ -83,7 +84,7 @@ def encoder(levels, lanes, bits):
         m.d.comb += [Assert(taken < words), Assert((taken >= words) | (dut.words.payload == expected[taken]))]
         with m.If(dut.words.ready):
             m.d.sync += taken.eq(taken + 1)
-    return Property(m, [pixel, dut.pixels.valid, dut.words.ready], dut.cycles(1) + 3)
+    return Property(m, [pixel, dut.pixels.valid, dut.words.ready], encoder_cycles(dut, 1) + 3)
 
 
 def stable(dut, inputs, out, depth):

@@ -5,6 +5,7 @@ FBNN_FORMAL=long: those of LONG too, which go further, and every broken copy, wh
 
 import inspect
 import os
+import sys
 
 import pytest
 
@@ -26,7 +27,7 @@ MUTATIONS = {
     "popcount_sum_9": ("XnorPopcount", "products.eq(~(self.act ^ self.weight))", "products.eq(self.act ^ self.weight)"),
     "encoder_trgb": ("ThermometerEncoder", "(low >= j % 4)", "(low > j % 4)"),
     "encoder_trgb_multiplied": ("ThermometerEncoder", "factor.eq(row[number] %", "factor.eq(row[number - 1] %"),
-    "stable_encoder": ("ThermometerEncoder", "words.valid.eq(summed & ends)", "words.valid.eq(summed & ends & self.pixels.valid)"),
+    "stable_encoder": ("ThermometerEncoder", "words.valid.eq(valid & ends)", "words.valid.eq(valid & ends & self.pixels.valid)"),
     "stable_encoder_multiplied": ("ThermometerEncoder", "passed.eq((added == 3) & (~summed | done))", "passed.eq(added == 3)"),
     "sign_update_4": ("SignUpdate", "& (h[-1] != up) if bits > 1", "& (h[-1] == up) if bits > 1"),
     "argmax": ("Argmax", "larger = (score + rest)[-1]", "larger = (score + rest + 1)[self.width]"),
@@ -57,7 +58,7 @@ MUTATIONS = {
     "drain_slot": ("Drain", "slot.eq(step.slot), tile.eq(0)", "slot.eq(0), tile.eq(0)"),
     "drain_pooled": ("Drain", "pooled = [a | b | c | d for", "pooled = [a | b | c for"),
     "mover_stream": ("WeightMover", "s.space.eq(~s.reserved[full_bit] if", "s.space.eq(s.pc == s.pc if"),
-    "mover_mixed": ("WeightMover", "s.fits & ~s.on_its_way", "s.fits"),
+    "mover_mixed": ("WeightMover", "fits & ~s.on_its_way", "fits"),
     "sequencer_start_reads": ("Sequencer", "condition & ~s.blank if", "condition if"),
     "sequencer": ("Sequencer", "(s.kx == 1) & (s.ky == 2)", "(s.kx == 1) & (s.ky == 1)"),
     "slice_stable": ("RegisterSlice", "self.o.ready | ~self.o.valid)", "self.o.ready | ~self.o.valid | full)"),
@@ -85,13 +86,17 @@ MUTATIONS = {
 
 
 def broken(component, words, instead):
-    """The class of that name in a copy of its module in which `instead` stands in the place of `words`."""
-    module = inspect.getmodule(component)
-    source = inspect.getsource(module)
-    assert source.count(words) == 1, f"{component.__name__}: {source.count(words)} times {words!r}"
-    copy = {"__name__": module.__name__, "__package__": module.__package__, "__file__": module.__file__}
-    exec(compile(source.replace(words, instead), module.__file__, "exec"), copy)
-    return copy[component.__name__]
+    """The component with a copy of its module, or of that of a chapter of it, in which `instead` stands in the place of `words`."""
+    chapters = {base.__module__: base for base in reversed(component.__mro__) if base.__module__.startswith("fbnn_hw.")}
+    sources = {name: inspect.getsource(sys.modules[name]) for name in chapters}
+    counts = {name: source.count(words) for name, source in sources.items()}
+    assert sum(counts.values()) == 1, f"{component.__name__}: {counts} times {words!r}"
+    name = max(counts, key=counts.get)
+    module = sys.modules[name]
+    copy = {"__name__": name, "__package__": module.__package__, "__file__": module.__file__}
+    exec(compile(sources[name].replace(words, instead), module.__file__, "exec"), copy)
+    changed = copy[chapters[name].__name__]
+    return changed if chapters[name] is component else type(component.__name__, (changed, component), {})
 
 
 FIRST = {component: name for name, (component, *_) in reversed(MUTATIONS.items()) if name in PROPERTIES}.values()

@@ -1,5 +1,7 @@
 """What is proven of what lies around others: link, learner, board, wrapper.  PROPERTIES, as `properties` has them."""
 
+from contextlib import contextmanager
+
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
 
 from fbnn_hw.machine import protocol
@@ -24,8 +26,10 @@ BYTE = 12
 def link_silence():
     """Wherever a message stops, the link waits for no further byte of it once the line has been quiet for the time-out; any state."""
     class Watched(HostLink):
+        @contextmanager
         def _accept(self, m, s, *args, **options):
-            super()._accept(m, s, *args, **options)
+            with super()._accept(m, s, *args, **options):
+                yield
             m.d.comb += receiving.eq(1)
 
     receiving = Signal(name="receiving")

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from fbnn_hw.compile.plan import plan
 from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.sdram import CHIPS
 from fbnn_hw.rtl.verilog import to_verilog
+from fbnn_hw.simulate.bench import bench
 from fbnn_hw.targets.boards import board, boards
 from tests import strategies
 
@@ -147,8 +149,14 @@ module IBUF(input I, output O); assign O = I; endmodule
 module BUFG(input I, output O); assign O = I; endmodule
 module OB(input I, output O); assign O = I; endmodule
 module OBUF(input I, output O); assign O = I; endmodule
+module SB_IO #(parameter PIN_TYPE = 6'd0, PULLUP = 1'b0, IO_STANDARD = "SB_LVCMOS") (
+    inout PACKAGE_PIN, input D_OUT_0, D_OUT_1, OUTPUT_ENABLE, INPUT_CLK, OUTPUT_CLK, output D_IN_0, D_IN_1);
+    assign PACKAGE_PIN = PIN_TYPE[5:2] == 4'b0110 ? D_OUT_0 : 1'bz;
+    assign D_IN_0 = PACKAGE_PIN;
+endmodule
 """
-PLLS = {"ecp5": ("EHXPLLL", "CLKI", "CLKOP", "LOCK"), "gowin": ("rPLL", "CLKIN", "CLKOUT", "LOCK"),
+PLLS = {"ice40": ("SB_PLL40_PAD", "PACKAGEPIN", "PLLOUTGLOBAL", "LOCK"),
+        "ecp5": ("EHXPLLL", "CLKI", "CLKOP", "LOCK"), "gowin": ("rPLL", "CLKIN", "CLKOUT", "LOCK"),
         "xilinx7": ("PLLE2_BASE", "CLKIN1", "CLKOUT0", "LOCKED")}
 DRIVE = """
 module drive;
@@ -172,7 +180,7 @@ def top(name):
     return pads.Pads(plan(strategies.smallest(), one.part, 4, 16, 4).config, one, plls.nearest(one, one.part.clock_hz), 1_000_000, bytes(4))
 
 
-@pytest.mark.parametrize("name", ["ulx3s-25f", "tangnano9k", "arty-a7-100"])
+@pytest.mark.parametrize("name", ["icebreaker", "ulx3s-25f", "tangnano9k", "arty-a7-100"])
 def test_a_pll_that_never_locks_lights_the_led(name, tmp_path):
     """With and without a clock: it goes out 1024 cycles after the lock."""
     if not shutil.which("iverilog"):
@@ -186,6 +194,7 @@ def test_a_pll_that_never_locks_lights_the_led(name, tmp_path):
         (tmp_path / file).write_text(content)
     (tmp_path / "weights.hex").write_text("")
     sources = [tmp_path / file for file in ("top.v", "accelerator.v", "cells.v", "drive.v")]
+    sources.append(Path(bench.__file__).parent / "SB_SPRAM256KA.v")
     command = ["iverilog", "-g2012", "-s", "drive", "-o", "a.vvp", *sources]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

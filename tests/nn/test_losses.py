@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -74,3 +75,12 @@ def test_feature_regularisation_as_printed_does_not_balance():
     balanced, dark = torch.tensor([[1., -1], [-1, 1]]), -torch.ones(2, 2)
     assert losses.features_as_printed(dark) < losses.features_as_printed(balanced)
     assert losses.features_as_intended(balanced) == 0 < losses.features_as_intended(dark)
+
+
+def test_decorrelation_is_the_sum_over_pairs_of_bits():
+    z = torch.randint(0, 2, (9, 5), generator=torch.Generator().manual_seed(0)).float() * 2 - 1
+    covariance = np.cov(z.numpy().astype(float), rowvar=False)
+    by_pairs = sum(covariance[i, j] ** 2 for i in range(5) for j in range(5) if i != j) / 5
+    assert by_pairs > 0 and losses.decorrelation(z).item() == pytest.approx(by_pairs, rel=1e-5)
+    apart = torch.tensor([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
+    assert losses.decorrelation(apart).item() == pytest.approx(0, abs=1e-7)

@@ -5,7 +5,7 @@ import torch
 
 from fbnn_hw.data import datasets
 from fbnn_hw.ir.models import AIRBENCH, vgg
-from fbnn_hw.nn.teachers import PATCH, Airbench, scaled
+from fbnn_hw.nn.floating import PATCH, Airbench, scaled
 from fbnn_hw.train import pretrain
 from fbnn_hw.train.config import TrainConfig
 from fbnn_hw.train.offline import Trainer

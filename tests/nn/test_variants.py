@@ -7,9 +7,10 @@ import torch
 from fbnn_hw.data import datasets
 from fbnn_hw.ir import models
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.nn import floating, staged
+from fbnn_hw.nn import floating
 from fbnn_hw.nn.network import FBNN, export
 from fbnn_hw.reference import inference
+from fbnn_hw.train import start
 from tests import strategies
 
 TINY = models.vgg("tiny", ("a", "b", "c"), width=1 / 16, size=16, latent=64, hidden=16)
@@ -51,7 +52,7 @@ def test_scales_take_the_place_of_batch_norm():
     classes = [datasets.load("tiny").select((f"pattern{c}",)).first(8) for c in range(3)]
     images = torch.from_numpy(np.stack([c.images for c in classes], 1).reshape(24, 3, 16, 16))  # labelled 0, 1, 2, 0, ... by `trained`
     trained(model.train(), images)
-    plain = staged.to_scales(model)
+    plain = start.to_scales(model)
     assert plain.layers["conv3"].scale == pytest.approx((1 / model.layers["conv3"].norm.variance.sqrt()).median().item())
     assert not export(plain).thresholds and plain.layers["logits"].scale == model.layers["logits"].scale
     before = trained(plain, images, 1, 1e-2)

@@ -1,4 +1,4 @@
-"""The definition of docs/on-chip-learning.md once more, as plain loops on Python integers; it shares no code with the package."""
+"""The definition of docs/learner.md once more, as plain loops on Python integers; it shares no code with the package."""
 
 import decimal
 import math

@@ -571,7 +571,7 @@ def test_damaged_states_are_refused_or_legal(seed):
     assert taken
 
 
-# Checks of designs, written from docs/on-chip-learning.md alone.
+# Checks of designs, written from docs/learner.md alone.
 
 def record(head, config, hidden, output):
     rules, picks = ("gumbel", "margin", "flip", "metaplastic", "prototypes", "means", "nearest-mean"), ("slot", "class", "least")

@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 from fbnn_hw.ir.models import vgg
-from fbnn_hw.train.latent_learners import AdamReplay, NearestMean, StreamingLda, adam_bits, dense_head
+from fbnn_hw.nn.network import FBNN
+from fbnn_hw.train.chip_study import dense_head
+from fbnn_hw.train.comparators import AdamReplay, NearestClassMean, StreamingDiscriminant, adam_bits
+from fbnn_hw.train.config import TrainConfig
+from fbnn_hw.train.learner import Problem
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +24,17 @@ def tasks():
 TOPOLOGY = vgg("tiny", tuple("abcdef"), width=1 / 16, latent=64, hidden=16)
 
 
-@pytest.mark.parametrize("make", [
-    lambda: NearestMean(64, 6), lambda: StreamingLda(64, 6),
-    lambda: AdamReplay(dense_head(TOPOLOGY, 1), {}, 60 * 64, 0, 30, lr=1e-2),
-    lambda: AdamReplay(TOPOLOGY, {}, 60 * 64, 0, 30, lr=1e-2)], ids=["nearest-mean", "streaming-lda", "adam dense", "adam skip"])
-def test_they_learn_task_after_task(make, tasks):
-    learner = make()
+def problem(topology=TOPOLOGY, buffer_bits=60 * 64):
+    """Six classes in latents of 64 bits, and a network of random weights."""
+    torch.manual_seed(0)
+    return Problem(6, (), 64, buffer_bits, TrainConfig(epochs=30, lr=1e-2, c=1.0), True, lambda: FBNN(topology))
+
+
+@pytest.mark.parametrize("kind, topology", [
+    (NearestClassMean, TOPOLOGY), (StreamingDiscriminant, TOPOLOGY), (AdamReplay, dense_head(TOPOLOGY, 1)), (AdamReplay, TOPOLOGY)],
+    ids=["nearest-mean", "streaming-lda", "adam dense", "adam skip"])
+def test_they_learn_task_after_task(kind, topology, tasks):
+    learner = kind(problem(topology))
     for latents, labels in tasks:
         learner.learn(latents, labels)
         assert (learner.classify(latents) == labels).mean() > 0.8
@@ -33,7 +43,7 @@ def test_they_learn_task_after_task(make, tasks):
 
 
 def test_streaming_lda_is_the_pooled_covariance(tasks):
-    learner = StreamingLda(64, 6, shrinkage=0)
+    learner = StreamingDiscriminant(problem(), shrinkage=0)
     for latents, labels in tasks:
         learner.learn(latents, labels)
     x, y = np.concatenate([t[0] for t in tasks]) * 2.0 - 1, np.concatenate([t[1] for t in tasks])
@@ -47,5 +57,6 @@ def test_streaming_lda_is_the_pooled_covariance(tasks):
 def test_memory():
     assert adam_bits(dense_head(TOPOLOGY, 1)) == 96 * 6 * 64 and adam_bits(dense_head(TOPOLOGY, 2)) == 96 * 6 * 128
     assert adam_bits(TOPOLOGY) == 96 * (16 * 64 + 6 * 160)
-    assert NearestMean(64, 6).memory_bits == 16 * 6 * 64 and StreamingLda(64, 6).memory_bits == 32 * (6 * 64 + 64 * 65 // 2)
-    assert AdamReplay(dense_head(TOPOLOGY, 1), {}, 100, 0).memory_bits == 96 * 384 + 100
+    assert NearestClassMean(problem()).memory_bits == 16 * 6 * 64
+    assert StreamingDiscriminant(problem()).memory_bits == 32 * (6 * 64 + 64 * 65 // 2)
+    assert AdamReplay(problem(dense_head(TOPOLOGY, 1), 100)).memory_bits == 96 * 384 + 100

@@ -42,6 +42,7 @@ def test_projector_has_the_papers_layers(monkeypatch):
 
 @pytest.mark.parametrize("objective, unlabeled", [
     (pretrain.Objective(), None), (pretrain.Objective(1, 1e-2, 1e-2), None), (pretrain.Objective(0, 1e-2), None),
+    (pretrain.Objective(decorrelate=0.1), None),
     (pretrain.Objective(1, 1e-2, 1e-2, "printed"), torch.randint(0, 256, (20, 3, 12, 12), dtype=torch.uint8))])
 def test_resume_is_bit_identical(tmp_path, objective, unlabeled):
     whole = trainer(tmp_path / "a", objective, unlabeled=unlabeled)
@@ -193,8 +194,30 @@ def test_strong_augmentation():
     assert ((grey.amax(1) - grey.amin(1))[inside] <= 3).all()
 
 
+def test_decorrelation_makes_the_bits_of_the_latent_less_alike(tmp_path):
+    def correlation(weight):
+        run = trainer(tmp_path / str(weight), pretrain.Objective(decorrelate=weight), replace(CONFIG, epochs=6))
+        run.run()
+        run.model.eval()
+        with torch.no_grad():
+            return losses.decorrelation(run.model.latent(IMAGES)).item()
+
+    assert correlation(1.0) < 0.8 * correlation(0.0)
+
+
+def test_a_state_from_before_the_decorrelation_is_taken_up(tmp_path):
+    run = trainer(tmp_path, pretrain.Objective(gamma=0.1))
+    run.run()
+    state = torch.load(tmp_path / "s.state", weights_only=True)
+    del state["objective"]["decorrelate"]
+    torch.save(state, tmp_path / "s.state")
+    trainer(tmp_path, pretrain.Objective(gamma=0.1)).resume()
+    with pytest.raises(UsageError, match="was started with other weights of the terms"):
+        trainer(tmp_path, pretrain.Objective(gamma=0.1, decorrelate=0.1)).resume()
+
+
 @pytest.mark.parametrize("objective, message", [
-    (pretrain.Objective(0), "--alpha, --beta and --gamma are all 0, expected one that is not"),
+    (pretrain.Objective(0), "--alpha, --beta, --gamma and --decorrelate are all 0, expected one that is not"),
     (pretrain.Objective(-1), "--alpha -1: expected 0 or more"), (pretrain.Objective(beta=math.nan), "--beta nan: expected 0 or more"),
     (pretrain.Objective(features="x"), "--features x: expected one of printed, intended")])
 def test_refusals(objective, message):

@@ -1,4 +1,4 @@
-"""The learner: the definition of what a learning chip does, in integers; in words in docs/on-chip-learning.md, section "Definition".
+"""The learner: the definition of what a learning chip does, in integers; in words in docs/learner.md, section "Definition".
 
 A latent, a row of weights and a mask are each one integer, bit i for element i.  Python's own operations on integers do a whole row
 at once, which is faster than arrays for rows this short.  Counters are planes of such integers, see `counters`.
@@ -476,7 +476,7 @@ class Learner(Design):
             list(self.limits) if self.config.unknown else None, frozenset(self.forgotten) if self.config.forget else None)
 
     def snapshot(self) -> bytes:
-        """The whole state as bytes; docs/on-chip-learning.md, section "Snapshots", gives the layout."""
+        """The whole state as bytes; docs/learner.md, section "Snapshots", gives the layout."""
         return self.state.pack()
 
     def restore(self, data: bytes, where: str = "snapshot") -> None:

@@ -1,4 +1,4 @@
-"""The whole state of a learner as bytes; docs/on-chip-learning.md, section "Snapshots", gives the layout."""
+"""The whole state of a learner as bytes; docs/learner.md, section "Snapshots", gives the layout."""
 
 import struct
 import zlib
@@ -39,7 +39,7 @@ class Design:
 
     @property
     def design(self) -> int:
-        """Check value of the design, a CRC-32; docs/on-chip-learning.md, section "Snapshots", has its bytes.
+        """Check value of the design, a CRC-32; docs/learner.md, section "Snapshots", has its bytes.
 
         A snapshot of a design with another check value is refused.
         """

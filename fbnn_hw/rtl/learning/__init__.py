@@ -1,1 +1,1 @@
-"""Learning on the chip: docs/on-chip-learning.md; twin: `fbnn_hw.reference.learning`."""
+"""Learning on the chip: docs/learner.md; twin: `fbnn_hw.reference.learning`."""

@@ -40,7 +40,7 @@ BEFORE = {Table.LATENT: ("DECIDE", "NEXT"), Table.SLOTS: ("CHECK_SLOT", "STORE",
 class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
     """Learns, rehearses, stores, freezes and classifies.
 
-    docs/on-chip-learning.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
+    docs/learner.md defines it.  Twin: `fbnn_hw.reference.learning.Learner`.
 
     All words lie in the rows of the feature banks (`LearnPlan`).  The learner reaches them through
     `rows`, one row a clock.  In learning mode the array's operands swap: weight rows enter at the
@@ -99,7 +99,7 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
 
     Timing
     ------
-    docs/on-chip-learning.md, section "In hardware"; clocks: `LearnPlan`.
+    docs/learner-hardware.md; clocks: `LearnPlan`.
 
     Resources
     ---------
@@ -175,11 +175,11 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         return s
 
     def _signals(self, s):
-        """Add the Signals to the namespace, and names for parts of them."""
+        """Add the Signals to the namespace, and names for parts of them.  A group names the methods that drive it."""
         p = self.plan
         label = range(max(2, p.max_classes))
 
-        # The command.
+        # The command: `_rest`; `_new_class`, `_score`, `_replay`, `_store`, `_row_done` go on from class to class.
         s.request_label = Signal(label)  # the label of the command
         s.label = Signal(label)  # the class of the current sample: that of the command or of a replay
         s.rival = Signal(label)  # the class with the largest score
@@ -192,14 +192,15 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         s.new = Signal()  # LEARN has not yet made the new class of its label
         s.count = Signal(8)  # replays left
 
-        # Random bits enter at the top.  They push a mark down, whose place tells how many have come.
+        # Random bits enter at the top.  They push a mark down, whose place tells how many have come: `_draws`, as states ask for it.
         s.longest = max(NOISE_BITS, p.slot_bits, p.per_word)
         s.draw = Signal(s.longest + 1)
         s.word8, s.word_slot, s.kept = (s.draw[-n:] for n in (NOISE_BITS, p.slot_bits, p.per_word))
         s.push = unnamed()  # a bit comes in
         s.redraw = unnamed()  # begin a new draw
 
-        # A row's address: a block's first row and a place in it.
+        # A row's address, a block's first row and a place in it, and its data: `_loops`, `_row_port`, `_operands`; the states that move
+        # rows, in `_load`, `_score`, `_move_counters`, `_store`, `_host`.
         s.block = unnamed(self.address_bits)  # first row of the block
         s.index = Signal(range(max(2, p.fan_in_words)))  # number of the word in the loop
         s.part = Signal(range(p.stored_bits))  # of the words that hold the counters of a word of weights
@@ -228,15 +229,17 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         s.reads = unnamed()  # the row's data is wanted
         s.last = Signal()  # the row is the last one of a forward pass
 
-        # Loops over the words of a table.
+        # Loops over the words of a table: `_loops`; the states strobe `advance`.
         s.of_latent = Signal()  # the loop is over the words of the sample in bank 0
         s.advance = unnamed()  # go on to the next word
 
-        # Counters.
+        # Counters: `_rest`, `_new_class`, `_row_done`.
         s.starting = Signal()  # a new row, or with `shipping` a shipped one
         s.shipping = Signal()  # a row of shipped weights
+        if p.boot == "words":
+            s.boot_place = Signal.like(self.boot_address)  # word of the shipped weights, which `_move_counters` moves on
 
-        # Scores.
+        # Scores: `_scores`, `_score`; `_rest` and `_load` begin.
         s.place = Signal(range(p.max_classes + 1))  # the class whose score is compared
         s.score = unnamed(signed(self.score_bits))
         s.best = unnamed(signed(self._sum_bits))  # the largest score so far, with its noise
@@ -247,7 +250,7 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         if p.forget:
             s.first = Signal()  # the sample of the command has not been loaded yet
 
-        # Scans of the class table.
+        # Scans of the class table: `_visit`, `_class_table`.
         s.scan = Signal(Scan, name="table_scan")
         s.visiting = unnamed()  # a state waits for a scan
         s.begun = unnamed()  # the scan has been started
@@ -334,7 +337,6 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         s.everything = ~s.starting & unthinned  # all counters move, none is drawn
         keep = (s.kept | s.everything.replicate(p.per_word)) ^ s.starting.replicate(p.per_word)
         if p.boot == "words":
-            s.boot_place = Signal.like(self.boot_address)  # word of the shipped weights
             m.d.comb += self.boot_address.eq(s.boot_place)
             keep = Mux(s.shipping, ~self.boot_word.word_select(s.arrives, p.per_word), keep)
         m.d.comb += [
