@@ -26,7 +26,7 @@ def arguments(parser: Parser) -> None:
                         help="pictures that come before the lens, FOLDER/cat/1.jpg or FOLDER/1.jpg; a script names them from there")
     parser.add_argument("--script", metavar="FILE",
                         help="a time in seconds and an event a line: show FILE, press BUTTON, release BUTTON, cut power, restore power, "
-                        "stop sensor, start sensor, expect SIGN or CLASS (fbnn-hw help device)")
+                        "stop sensor, start sensor, expect SIGN or CLASS (fbnn-hw help device.md)")
     parser.add_argument("--pictures", type=_common.count, default=2, metavar="N",
                         help="without a script: pictures of a class that are taught (default: 2)")
     parser.add_argument("--seed", type=_common.natural, default=1, metavar="N", help="of jitter and bouncing (default: 1)")

@@ -53,7 +53,7 @@ def arguments(parser: Parser) -> None:
                         help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
                         "classes and learns by replay)")
     parser.add_argument("--camera", choices=CAMERAS,
-                        help="on a board images come from this sensor, buttons teach, LEDs answer: no computer (fbnn-hw help device)")
+                        help="on a board images come from this sensor, buttons teach, LEDs answer: no computer (fbnn-hw help device.md)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")

@@ -11,7 +11,7 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Signal,
 
 from fbnn_hw.reference.learning.lfsr import MASK, NOISE, PICK
 from fbnn_hw.rtl.argmax import Argmax
-from fbnn_hw.rtl.camera.front_end import CameraFrontEnd, box_byte
+from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
 from fbnn_hw.rtl.camera.sensors import HM01B0, OV7670
 from fbnn_hw.rtl.learning.classes import ClassTable, Scan
 from fbnn_hw.rtl.learning.lfsr import Registers
@@ -290,7 +290,7 @@ def camera_byte():
     """The byte of a box's sum is its high bits with the highest ones copied down, for all sums of six bits, and of five taken twice."""
     m, _ = around(Module())
     total, six = Signal(10, name="total"), Signal(name="six")
-    byte = box_byte(total, six)
+    byte = CameraFrontEnd.byte(total, six)
     five = total[1:]
     m.d.comb += Assert(byte == Mux(six, (total >> 2 | total >> 8)[:8], (five >> 1 | five >> 6)[:8]))
     return Property(m, [total, six])

@@ -77,7 +77,7 @@ MUTATIONS = {
     "learner_command": ("Learner", "changes & (self.frozen | ~s.rehearses & ~s.legal)", "changes & ~s.rehearses & ~s.legal"),
     "board_latent": ("BoardTop", "link.result.valid.eq(result.valid & ~link.latent.valid)", "link.result.valid.eq(result.valid)"),
     "wrapper_stable": ("AxiStreamWrapper", 'piece.o.ready.eq(getattr(self, f"{name}_tready"))', "piece.o.ready.eq(1)"),
-    "camera_byte": ("box_byte", "total >> 8, total >> 7", "total >> 8, total >> 6"),
+    "camera_byte": ("CameraFrontEnd", "total >> 8, total >> 7", "total >> 8, total >> 6"),
     "camera_adds": ("CameraFrontEnd", "value.eq(Cat(s.low[5:], s.high[:3]))", "value.eq(Cat(s.low[4:], s.high[:2]))"),
     "camera_adds_grey": ("CameraFrontEnd", "Mux(first, value,", "Mux(~first, value,"),
     "noise": ("NoiseTable", "gumbel_table(temperature)", "gumbel_table(temperature + 1)"),

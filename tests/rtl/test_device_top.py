@@ -239,7 +239,8 @@ def test_the_clock_of_a_sensor(mhz, divisor):
 
 
 @pytest.mark.parametrize("camera, clock_hz, cycles, rate", [
-    ("ov7670", 36e6, 175_233, 30.01), ("ov7670", 33e6, 175_233, 27.51), ("ov7670", 36e6, 1_000_000, 15.01), ("hm01b0", 36e6, 175_233, 61.37)])
+    ("ov7670", 36e6, 175_233, 30.01), ("ov7670", 33e6, 175_233, 27.51), ("ov7670", 36e6, 1_000_000, 15.01),
+    ("hm01b0", 36e6, 175_233, 61.37)])
 def test_frames_that_get_an_answer(camera, clock_hz, cycles, rate):
     """All of them where the accelerator is done when the next window begins, else each second one."""
     assert device_top.frames_per_second(camera, clock_hz, cycles) == pytest.approx(rate, abs=0.01)

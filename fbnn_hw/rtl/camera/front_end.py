@@ -13,11 +13,6 @@ from ...reference.camera import BOX, SIZE
 from ..signals import unnamed
 
 
-def box_byte(total, six):
-    """The byte of a box's sum of sixteen values of six bits; of five bits, where `six` is 0, each taken twice."""
-    return (total >> 2 | Mux(six, total >> 8, total >> 7))[:8]
-
-
 class CameraFrontEnd(wiring.Component):
     """Samples a sensor's pins, adds up the boxes of the window in the middle of a frame, and gives the image.
 
@@ -85,6 +80,11 @@ class CameraFrontEnd(wiring.Component):
         super().__init__({
             "pclk": In(1), "href": In(1), "vsync": In(1), "data": In(8), "tick": In(1), "skip": In(1),
             "pixels": Out(stream.Signature(8)), "active": Out(1), "torn": Out(1), "absent": Out(1)})
+
+    @staticmethod
+    def byte(total, six):
+        """The byte of a box's sum of sixteen values of six bits; of five bits, where `six` is 0, each taken twice."""
+        return (total >> 2 | Mux(six, total >> 8, total >> 7))[:8]
 
     def elaborate(self, platform):
         m = Module()
@@ -199,7 +199,7 @@ class CameraFrontEnd(wiring.Component):
         m.d.sync += fetched.eq(fetch)
         with m.If(fetched):
             m.d.sync += [self.pixels.valid.eq(1),
-                         self.pixels.payload.eq(s.read.data >> 4 if self.sensor.grey else box_byte(s.read.data, colour == 2))]
+                         self.pixels.payload.eq(s.read.data >> 4 if self.sensor.grey else self.byte(s.read.data, colour == 2))]
         s.done = self.pixels.valid & self.pixels.ready & last
         with m.If(self.pixels.valid & self.pixels.ready):
             m.d.sync += [self.pixels.valid.eq(0), colour.eq(Mux(colour == 3, 1, colour + 1)),

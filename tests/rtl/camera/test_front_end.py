@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 from fbnn_hw.base.errors import UsageError
-from fbnn_hw.rtl.camera.front_end import CameraFrontEnd, box_byte
+from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
 from fbnn_hw.rtl.camera.sensors import OV7670
 from sim.camera_checks import SIZE, SMALL, TICK, camera_frames, compare, drawn, levels, watch
 
@@ -84,7 +84,7 @@ def test_an_image_of_full_size(simulate):
 def test_the_byte_of_every_sum():
     m = Module()
     total, six, byte = Signal(10), Signal(), Signal(8)
-    m.d.comb += byte.eq(box_byte(total, six))
+    m.d.comb += byte.eq(CameraFrontEnd.byte(total, six))
 
     async def bench(ctx):
         for s in range(16 * 63 + 1):
