@@ -42,8 +42,8 @@ def test_every_page_that_a_help_text_names_is_installed(installed):
     names = {name for text in texts.values() for name in PAGE.findall(text)}
     assert {"json", "on-chip-learning"} <= names and all("fbnn-hw help json" in text for text in texts.values())
     for name in sorted(names):
-        done = run(installed, "help", name)
-        assert done.returncode == 0 and done.stdout == (ROOT / "docs" / f"{name.removesuffix('.md')}.md").read_text(encoding="utf-8"), done.stderr
+        done, page = run(installed, "help", name), ROOT / "docs" / f"{name.removesuffix('.md')}.md"
+        assert done.returncode == 0 and done.stdout == page.read_text(encoding="utf-8"), done.stderr
 
 
 def test_what_an_installed_package_has_of_docs(installed):
