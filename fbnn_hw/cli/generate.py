@@ -16,6 +16,7 @@ EXAMPLES = (
 
 def arguments(parser: Parser) -> None:
     from ..design import INPUTS, LEARNERS, STARTS, WRAPPERS, c99
+    from ..machine.device import CAMERAS
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
@@ -53,6 +54,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--start", choices=STARTS,
                         help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
                         "classes and learns by replay)")
+    parser.add_argument("--camera", choices=CAMERAS,
+                        help="on a board images come from this sensor, buttons teach, LEDs answer: no computer (fbnn-hw help device.md)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator; with wishbone and axi-lite registers for a "
                         "processor, and a driver in C (fbnn-hw help integration)")
