@@ -67,7 +67,7 @@ endmodule
 class Case:
     """stall: 0 takes every byte, up to 15 rarely any; start, quad_enabled: as spi_flash has them; cut: cycle in which the reader is
     reset, or 0; double: 1 at twice the clock; sleep: cycles after which it is asked to sleep, and again to read, over and over, or 0;
-    taken: payloads."""
+    yields: 1 where it is asked to let the flash go instead; taken: payloads."""
 
     first: int
     again: int
@@ -80,6 +80,7 @@ class Case:
     cut: int = 0
     double: int = 0
     sleep: int = 0
+    yields: int = 0
     taken: int = 400
     size: int = 64
     clock_hz: float = 48e6
@@ -91,18 +92,20 @@ PINS = {"data__payload": ("data", 8), "data__valid": ("valid", 1), "data__ready"
 
 
 SLEEP_PINS = {"sleep": ("sleep", 1), "asleep": ("asleep", 1)}
+YIELD_PINS = {"hold": ("sleep", 1), "held": ("asleep", 1)}
 
 
 def pins(case):
     """{member of the reader: (wire, bits)}."""
     wide = {"data__payload": ("data", 16), "pulse": ("pulse", 2), "lines_in": ("lines", 8)} if case.double else {}
-    return PINS | wide | (SLEEP_PINS if case.sleep else {})
+    return PINS | wide | (YIELD_PINS if case.yields else SLEEP_PINS if case.sleep else {})
 
 
 def text(cases, scripts=None):
     """Verilog of {name: Case}, and of {name: number of words} for models alone."""
     scripts = scripts or {}
-    by_name = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency, c.sleep > 0, c.double > 0)
+    by_name = {name: FlashReader(c.chip, c.clock_hz, c.offset, c.first, c.again, c.latency, c.sleep > 0 and not c.yields,
+                                 c.double > 0, c.yields > 0)
                for name, c in cases.items()}
     modules = [CASE.format(**vars(case), name=name, read=READ_COMMANDS[case.chip.width], lines_last=7 if case.double else 3,
                            data_last=15 if case.double else 7, lines=f"late{case.latency}" if case.latency else "now",

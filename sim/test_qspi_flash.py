@@ -19,11 +19,19 @@ CASES = {
     "double": Case(14, 50, double=1), "double_late": Case(14, 50, latency=3, double=1), "double_rare": Case(
         14, 50, latency=2, stall=8, double=1, taken=100), "cut_double": Case(14, 50, cut=28_860, double=1),
     "double_sleeps": Case(14, 50, latency=2, stall=8, sleep=1500, taken=100, double=1),
-    "continuous": Case(0, 64, start=1), "awake": Case(8, 1, start=2), "once": Case(64, 0, taken=64),
+    "continuous": Case(0, 64, start=1), "qpi": Case(14, 50, start=3), "qpi_double": Case(14, 50, start=3, double=1),
+    "cut_qpi": Case(14, 50, start=3, cut=4_000), "awake": Case(8, 1, start=2), "once": Case(64, 0, taken=64),
     "sleeps": Case(14, 50, stall=15, sleep=9001, taken=150), "sleeps_quickly": Case(14, 50, latency=2, stall=8, sleep=1500, taken=100),
     "sleeps_for_good": Case(64, 0, taken=64, sleep=30_500),
+    "yields": Case(14, 50, latency=2, stall=8, sleep=170, yields=1, taken=300),
+    "double_yields": Case(14, 50, latency=2, stall=8, sleep=170, yields=1, taken=100, double=1), "yields_all": Case(
+        64, 0, taken=64, sleep=170, yields=1),
     "cut_init": Case(14, 50, cut=13_011, offset=0xFFFFC0), "cut_read": Case(14, 50, cut=28_760), "cut_data": Case(14, 50, cut=28_860)}
 """After 28,740 cycles the first reads begin, 40 cycles later come their data."""
+SEED = 67
+CUTS = sorted(random.Random(SEED).sample(range(1, 29_500), 12))
+CASES |= {f"cut{cut}": Case(14, 50, start=cut % 4, cut=cut) for cut in CUTS}
+"""A reset at any clock of boot, with the flash in any of its states before."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +66,8 @@ def test_sleep(found):
     than the waits is slept through.  After the last byte of all it is not woken again."""
     log = found["sleeps"][4]
     naps = {name: log.count(f"{name} sleeps\n") for name in CASES}
+    assert naps["yields"] > 20 and naps["double_yields"] > 5 and naps["yields_all"] == 1
+    naps = {name: count for name, count in naps.items() if not CASES[name].yields}
     assert naps["sleeps"] >= 1 and naps["sleeps_quickly"] >= 2 and naps["sleeps_for_good"] == 1 and sum(naps.values()) < 80
     assert naps["double_sleeps"] >= 2
 

@@ -22,6 +22,7 @@ from amaranth.lib.wiring import In, Out
 
 from fbnn_hw import design as designs
 from fbnn_hw.checkpoints import load
+from fbnn_hw.machine.kept import SlotPlan
 from fbnn_hw.machine.learner import ACT_LATENCY, LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.reference.learning.config import ADDING_DEFAULTS
@@ -29,6 +30,7 @@ from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
 from fbnn_hw.rtl.host_link import HostLink
+from fbnn_hw.rtl.keeper import Keeper
 from fbnn_hw.rtl.learning.learner import Learner
 from fbnn_hw.rtl.levels import LevelUnpacker
 from fbnn_hw.rtl.lgap import Lgap
@@ -85,6 +87,12 @@ def accelerator(**options):
     return Accelerator(designs.plan(load("0.5mb.pt"), "ice40", outputs=4, **options).config)
 
 
+def keeper(**options):
+    """Of 0.5mb that learns 16 classes on an iCE40UP5K.  options: of `generate`."""
+    plan = designs.plan(load("0.5mb.pt"), "ice40", weights="flash", keep=True, max_classes=16, **options).config.learning
+    return Keeper(SlotPlan(plan), 14, 0x200000, bytes.fromhex("cdbb5b03"), None, 36e6, latency=2)
+
+
 DESIGNS = {
     "popcount16": lambda: XnorPopcount(16),
     "popcount64": lambda: XnorPopcount(64, 2),
@@ -108,6 +116,9 @@ DESIGNS = {
         classes=0, size=32, lanes=16, latent_words=64, score_bits=14, mark=bytes.fromhex("cdbb5b03"), clocks=48, plan=mean_learner().plan),
     "flash-reader": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128),
     "flash-reader-2x": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128, double=True),
+    "flash-reader-yields": lambda: FlashReader(FlashChip(), 48e6, 1 << 20, 106504, 240128, yields=True),
+    "keeper": lambda: keeper(learn="nearest-mean", unknown=True, forget=True),
+    "keeper-replay": lambda: keeper(learn=True),
     "sdram-reader": lambda: SdramReader(CHIPS["256Mbit-16"], 80e6, 40896, 305728, 2),
     "flash-image": lambda: FlashImage(bytes.fromhex("cdbb5b03")),
     "learner": lambda: learner(Head(1024)),

@@ -38,7 +38,7 @@ RULES = (
     (r"--native\b", "skip", "takes tools that pip does not have"),
     (r"^fbnn-hw flash", "dry", ""),
     (r"docs/benchmarks/fits\.py", "long", ""),
-    (r"^pip install -e", "long", ""),
+    (r"^pip install (-e|'\.\[)", "long", ""),
     (r"--data cifar10|mine\.pt", "long", ""),
     (r"--images [48]0\b", "long", ""),
     (r"^fbnn-hw (build|learn|train)\b", "long", ""),

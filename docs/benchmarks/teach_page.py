@@ -19,13 +19,13 @@ MODEL = "teach.pt"
 FILE = Path(__file__).parents[1] / "teach.html"
 ENGINE = {"pixels": 4, "lanes": 16, "outputs": 16}
 """The shape of the array in the gates; docs/teaching.md has its figures."""
-LEARNER = {"max_classes": 16, "exemplars": 212}
-"""Those of the default design for an iCE40UP5K, so that its snapshots and the page's are of one configuration."""
+LEARNER = {"learn": "nearest-mean", "max_classes": 16, "unknown": True, "forget": True}
+"""Those of `generate --target ice40 --learn nearest-mean --unknown --forget`, so that snapshots of both are of one configuration."""
 
 
-def made(folder) -> design.Design:
-    """The design of the page, generated under a folder."""
-    return design.generate(checkpoints.load(MODEL), "generic", out=folder, learn=True, **LEARNER, **ENGINE)
+def made(folder, network=None, **engine) -> design.Design:
+    """The design of the page, generated under a folder.  network: another one than `MODEL`'s.  engine: other sizes than `ENGINE`'s."""
+    return design.generate(network or checkpoints.load(MODEL), "generic", out=folder, **LEARNER, **ENGINE | engine)
 
 
 def main():

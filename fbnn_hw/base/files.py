@@ -218,9 +218,11 @@ def json_object(path: str | Path, most: int = 2 ** 26) -> dict | None:
 
 
 def json_values(text: str | bytes) -> dict | None:
-    """The JSON object that a text is; None where it is none."""
+    """The JSON object that a text is; None where it is none, or where one of its texts cannot stand in a file or in the name of one."""
     try:
         values = json.loads(text)
+        if b"\\u0000" in json.dumps(values, ensure_ascii=False).encode():  # which refuses half a surrogate pair, too
+            return None
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None

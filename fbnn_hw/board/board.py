@@ -306,6 +306,10 @@ class Board:
         passes : int, optional
             Times that all images are shown.  By default until the share `lesson.ENOUGH` of them is right, at most `lesson.MOST` times; to
             a learner of prototypes once, since more would only add the same sums.
+        rehearse : int, optional
+            Most replays of exemplars after the lesson, until no class has lost more than a tenth of its own (default: 1000).
+        note : callable, optional
+            Called with a line where the class is close to a known one, before it is learned.
         progress : callable
             Makes a progress bar, as tqdm does.
 

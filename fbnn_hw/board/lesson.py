@@ -8,9 +8,14 @@ from ..base.errors import LONGEST_NAME, InputError, UsageError, is_name, spelled
 from ..base.progress import silent
 from ..design import review_exemplars
 from ..reference import inference
+from ..reference.learning.learner import Learner
 
 ENOUGH, MOST = 0.8, 5
 """A lesson ends when this share of its images is right, or after this many lesson passes."""
+PARTS = 5
+"""`close` has the images of a lesson in so many parts, each judged by the others."""
+REHEARSAL, ROUND = 1000, 100
+"""Most replays after a lesson, and how many are made before the exemplars are looked at again."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,22 @@ class Effect:
     exemplars: int
     right_before: int
     right_after: int
+
+    @property
+    def lost(self) -> bool:
+        """Whether more than a tenth of the exemplars were right before and no longer are."""
+        return 10 * (self.right_before - self.right_after) > self.exemplars
+
+
+@dataclass(frozen=True)
+class Close:
+    """The known class that a class to be taught is close to.
+
+    name: of the known class.  mistaken: how many images of the lesson would be taken for it by a learner that has seen the others alone.
+    """
+
+    name: str
+    mistaken: int
 
 
 @dataclass
@@ -43,6 +64,10 @@ class Lesson:
         Images that were right when first shown, and after the last lesson pass.
     effects : dict
         {name: `Effect`} of the classes that had exemplars before.
+    close : Close or None
+        The known class that this one is close to; see `close`.
+    rehearsed : int
+        Replays after the lesson.
     """
 
     label: str
@@ -53,6 +78,13 @@ class Lesson:
     right_before: int = 0
     right_after: int = 0
     effects: dict[str, Effect] = field(default_factory=dict)
+    close: Close | None = None
+    rehearsed: int = 0
+
+    @property
+    def lost(self) -> list[str]:
+        """Names of the classes that lost more than a tenth of their exemplars."""
+        return [name for name, effect in self.effects.items() if effect.lost]
 
 
 def check_label(label: str) -> None:
@@ -77,14 +109,37 @@ def class_number(board, label: str) -> int:
     return number
 
 
-def teach(board, images, label: str, passes: int | None = None, progress=silent) -> Lesson:
+def close(learner, names, index: int, latents) -> Close | None:
+    """The known class that class `index` would be close to after a lesson of these latents, uint8 bits (N, latent).
+
+    The images are cut into `PARTS` parts in their order, and each part is judged by a learner that has seen the others alone: frames of a
+    camera that follow each other are alike.  None where more than `ENOUGH` of them are right, of one image, and without another class.
+    learner: a `Learner` that sums its samples, which stays as it is.
+    """
+    if not learner.known or len(latents) < 2:
+        return None
+    trial, state = Learner(learner.head, learner.config, learner.shipped_hidden, learner.shipped), learner.snapshot()
+    answers = []
+    for part in np.array_split(np.arange(len(latents)), min(PARTS, len(latents))):
+        trial.restore(state)
+        others = np.delete(latents, part, 0)
+        trial.learn(others, [index] * len(others))
+        answers += trial.classify(latents[part]).tolist()
+    mistaken = [answers.count(number) if number != index else 0 for number in range(len(names))]
+    if len(latents) - sum(mistaken) > ENOUGH * len(latents):
+        return None
+    return Close(names[int(np.argmax(mistaken))], max(mistaken))
+
+
+def teach(board, images, label: str, passes: int | None = None, rehearse: int = REHEARSAL, note=None, progress=silent) -> Lesson:
     """Teach a `board.Board` a class, as its method `learn` says.
 
     What the board knew before is kept in the file `board.before`, for `board.undo`; what it knows
     afterwards, in `board.file`.  Each lesson pass is announced before; see `pupil`.
     """
-    if passes is not None and not whole(passes, 1):
-        raise UsageError(f"passes: found {passes!r}, expected a whole number from 1")
+    for name, value, least in ("passes", passes, 1), ("rehearse", rehearse, 0):
+        if value is not None and not whole(value, least):
+            raise UsageError(f"{name}: found {value!r}, expected a whole number from {least}")
     images, index, twin = board.pictures(images), class_number(board, label), board.twin
     if twin.frozen:
         raise InputError(f"{board.client.name}: is frozen, expected a board that may learn; --thaw or Board.freeze(False) ends that")
@@ -94,26 +149,44 @@ def teach(board, images, label: str, passes: int | None = None, progress=silent)
     new = index == len(names) or names[index] is None
     label = spelled(label) if new else names[index]
     lesson = Lesson(label, index, new, len(images))
-    labels, latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
-    before, origin = _answers(twin, latents), board.pupil.taught()
-    features = inference.latents(board.design.network, images)
+    origin, features = board.pupil.taught(), inference.latents(board.design.network, images)
+    if twin.config.adds:
+        lesson.close = close(twin, names, index, features)
+        if lesson.close and note:
+            note(f"{label} is close to {lesson.close.name}: {lesson.close.mistaken} of {len(images)} images, each judged by others of the "
+                 "lesson, would be taken for it; the two may be mixed up, show more varied images, or take the lesson back with --undo")
+    watched = _Watched(twin, names, index)
     with progress(desc="images on the board") as bar:
         while lesson.passes < (passes or MOST) and (passes or lesson.right_after < ENOUGH * lesson.images):
             board.pupil.announce(*(("learn", index, np.packbits(latent).tobytes()) for latent in features),
                                  names=[*names[:index], label, *names[index + 1:]], origin=origin)
             _show(board, lesson, images, features, bar)
-    after = _answers(twin, latents)
-    for number in np.unique(labels[labels != index]).tolist():
-        of_class = labels == number
-        lesson.effects[names[number]] = Effect(
-            int(of_class.sum()), int((before[of_class] == number).sum()), int((after[of_class] == number).sum()))
+    lesson.effects = watched.effects(board.twin)
     board.pupil.commit()
+    while lesson.lost and lesson.rehearsed < rehearse:
+        count = min(ROUND, rehearse - lesson.rehearsed)
+        board.rehearse(count)
+        lesson.rehearsed += count
+        lesson.effects = watched.effects(board.twin)
     return lesson
 
 
-def _answers(twin, latents):
-    """Classify latents with the twin, int64 (N,)."""
-    return twin.classify(latents) if len(latents) else np.zeros(0, np.int64)
+class _Watched:
+    """The exemplars of the other classes that are stored before a lesson."""
+
+    def __init__(self, twin, names, index):
+        self.labels, self.latents = np.array(twin.buffer.labels[:twin.buffer.used], int), twin.buffer.latents
+        self.names, self.numbers = names, np.unique(self.labels[self.labels != index]).tolist()
+        self.before = self._right(twin)
+
+    def _right(self, twin):
+        return twin.classify(self.latents) == self.labels if len(self.labels) else np.zeros(0, bool)
+
+    def effects(self, twin):
+        """{name: `Effect`} of each class."""
+        now = self._right(twin)
+        return {self.names[number]: Effect(*(int(values[self.labels == number].sum()) for values in (np.ones_like(now), self.before, now)))
+                for number in self.numbers}
 
 
 def _show(board, lesson, images, features, bar):

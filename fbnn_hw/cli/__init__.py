@@ -1,7 +1,8 @@
 """The command `fbnn-hw`: one file per verb in this folder, `chip-cil` in chip_cil.py.
 
 A verb is a module with GROUP (a key of `GROUPS`), SUMMARY (one line), EXAMPLES (tuples of command and what it does),
-`arguments(parser)` and `run(args, out)`, where `out` is a `_common.Output`.  `run` returns None or an exit code.  A verb's module is
+`arguments(parser)` and `run(args, out)`, where `out` is a `_common.Output`.  `run` returns None or an exit code.  EXTRA: the extra of
+fbnn-hw that a verb with torch needs.  A verb's module is
 imported when it is called or listed, so it imports what is heavy inside `run`.
 """
 
@@ -17,6 +18,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
 from .. import __version__
+from ..base import extras
 from ..base.errors import FbnnError, UsageError, nearest
 from . import _pages
 from ._common import Output, Parser
@@ -160,8 +162,11 @@ def run(verb: str, argv: list[str], out: Output) -> int | None:
         out.json, out.verbose = args.json, args.verbose
         if not out.verbose:  # warnings of Python are for developers
             warnings.simplefilter("ignore")
+        module = load(verb)
+        if hasattr(module, "EXTRA"):
+            extras.load("torch", module.EXTRA, f"fbnn-hw {verb}")
         with ExitStack() as args.held:  # what a verb holds until it ends, such as the lock of a run
-            return load(verb).run(args, out)
+            return module.run(args, out)
     return 0
 
 

@@ -55,7 +55,7 @@ def port(args: Args) -> str:
 
     from ..targets.boards import boards
 
-    return transport.automatic(sorted({board.usb for board in boards().values()}))
+    return transport.automatic(dict(sorted((board.usb, board.port) for board in boards().values())))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..base import files
+from ..base import extras, files
 from ..base.errors import InputError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -397,9 +397,10 @@ def add_scenario(parser: Parser, **kwargs: Any) -> None:
     parser.add_argument("--scenario", type=lambda name: get(name).name, metavar="NAME", help=text, **kwargs)
 
 
-def add_backend(parser: Parser, default: str) -> None:
-    parser.add_argument("--backend", choices=("torch", "reference"), default=default,
-                        help=f"torch, or the integer reference; both give the same integers (default: {default})")
+def add_backend(parser: Parser, default: str | None = None) -> None:
+    """--backend.  default: None leaves the choice to the verb, which takes torch where it is installed."""
+    parser.add_argument("--backend", choices=("torch", "reference"), default=default, help="torch, or the integer reference; both give "
+                        f"the same integers (default: {default or 'torch where it is installed, else reference'})")
 
 
 def add_threads(parser: Parser) -> None:
@@ -409,9 +410,7 @@ def add_threads(parser: Parser) -> None:
 def set_threads(args: Args) -> None:
     """Apply --threads to torch."""
     if args.threads:
-        import torch
-
-        torch.set_num_threads(args.threads)
+        extras.load("torch", extras.TRAIN, "--threads").set_num_threads(args.threads)
 
 
 def checkpoint(name: str, classifies: bool = False) -> tuple[Path, "Network"]:

@@ -34,21 +34,30 @@ def arguments(parser: Parser) -> None:
                         help="place and route from N seeds, from --seed on, as many at a time as there are cores, and keep the fastest")
     parser.add_argument("--nextpnr-options", default="", metavar="TEXT",
                         help="more options for nextpnr, in quotes, such as '--placer sa'; one alone: --nextpnr-options=--no-tmdriv")
+    parser.add_argument("--drag", action="store_true", help="also write one file to be dragged onto the board's drive")
     parser.add_argument("--native", action="store_true", help="take yosys, nextpnr and the packer from PATH, not the Python packages")
+    parser.add_argument("--check", action="store_true",
+                        help="compare the bitstream with the placed netlist (iCE40; icebox of Debian's fpga-icestorm) or packed once more "
+                        "(ECP5), also of what is already built, and fail where nothing can read it back; a build compares it where "
+                        "something can")
     parser.add_argument("--rebuild", action="store_true", help="build also what is already built")
 
 
 def run(args: Args, out: Output) -> int | None:
-    from ..fpga import bitstream, programmer, toolchain
+    from ..fpga import bitstream, compared, drag, programmer, toolchain
     from ..targets.boards import board as find_board
 
     board, made = find_board(args.board), _common.design(args, out)
     check_part(made, board)
+    if args.drag:
+        drag.check(board, made.config.weights == "stream")
     folder, config, estimate, (inputs, image) = made.folder, made.config, made.estimate, _inputs(args, board, made)
     # `estimate` has the cycles of a flash with four data lines, which gives a byte in two cycles.
     least = 4 * made.manifest["frame_bytes"] if config.weights == "stream" and board.flash["lines"] == 2 else 0
     numbers = range(args.seed, args.seed + args.seeds)
     where = folder / f"build-{board.name}"
+    if args.check and (missing := compared.able(board, inputs.tools)):
+        raise ToolError(missing)
     mhz, oscillator = inputs.settings["clock_hz"] / 1e6, board.clock_hz / 1e6
     out.text(f"tools    {', '.join(f'{tool} {version}' for tool, version in inputs.tools.versions.items())}", f"clock    {mhz:g} MHz" + (
         f", for which designs for {board.target} are planned" if args.clock is None else
@@ -57,14 +66,27 @@ def run(args: Args, out: Output) -> int | None:
         record = _record(args, out, inputs, where, numbers, estimate)
         if record is None:
             return 130
+        if args.check:
+            record["compared"] = compared.compare(inputs, where, record)
         record |= {"asked_mhz": args.clock, **_speed(record, estimate, config, least), "weights": None}
         if image and record.get("met"):
             write(where / "flash.bin", image)
             record["weights"] = "flash.bin"
             if "both" in board.program:
                 write(where / programmer.BOTH, programmer.both(board, (where / inputs.flow.bitstream).read_bytes(), image))
+        if args.drag and record.get("met"):
+            path = where / drag.name(board, inputs.flow.bitstream)
+            write(path, drag.contents(board, (where / inputs.flow.bitstream).read_bytes(), image))
         write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
     _show(out, record)
+    if record.get("compared"):
+        found = ", ".join(f"{count:,} {what.removeprefix('ICESTORM_')}" for what, count in record["compared"].items())
+        out.text(f"compared bitstream with {'the placed netlist' if 'wires' in record['compared'] else 'itself, packed once more'}: "
+                 f"{found}: equal")
+    elif record.get("bitstream") and board.part.family in ("ice40", "ecp5"):
+        out.text(f"note     {compared.able(board, inputs.tools) or 'the bitstream was not compared; --check does it'}")
+    if args.drag and record.get("met"):
+        out.text(f"drag     {path}")
     if least:
         out.text("note     the flash of this board has two data lines, a byte in four cycles: frames/s are the most that is possible")
     result = {"folder": where, **record}

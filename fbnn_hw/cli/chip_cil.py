@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from pathlib import Path
 
+from ..base import extras
 from ..base.errors import InputError, UsageError, plural
 from ..reference.learning import PICKS, RULES, Head, LearnConfig
 from ..reference.learning.config import ADDING, ADDING_DEFAULTS
@@ -11,6 +12,7 @@ from . import _common
 from ._common import Args, Output, Parser
 
 GROUP = "research"
+EXTRA = extras.TRAIN
 SUMMARY = "learn classes task after task in the integers of the chip, against float training on the same latents"
 EXAMPLES = (
     ("fbnn-hw chip-cil --scenario cifar10-4+3x2 --model 0.5mb-fe4.pt --seeds 5 --out chip.json",

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base import files
+from ..base import extras, files
 from ..base.errors import UsageError
 from ..checkpoints import resolve
 from ..report import cil as report
@@ -19,6 +19,7 @@ from ._common import Args, Output, Parser
 from .train import add_images, add_recipe, add_state, add_teacher, again, device, recipe, refuse_idle, scores, state_beside, write_result
 
 GROUP = "research"
+EXTRA = extras.TRAIN
 SUMMARY = "learn classes task after task, with a replay buffer or one of the baselines"
 EXAMPLES = (
     ("fbnn-hw cil --scenario cifar10-4+3x2 --init 0.5mb-fe4.pt --buffer-mb 5 --balanced --seed 0 --out run.json",
@@ -106,6 +107,21 @@ def run(args: Args, out: Output) -> int | None:
         return _run(args, out)
 
 
+def _tell(out, settings, origin, learner):
+    """What one should know before the run: classes that the extractor has seen, where it starts, what the buffer holds."""
+    to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
+    if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
+        out.note(f"{origin.source} was trained on {', '.join(seen)}, which the tasks bring; the accuracies do not compare with those of an "
+                 "extractor that has not seen them")
+    if origin.note and (settings.replay == "native" or settings.setting == "rpt"):  # else all that trains starts at random
+        out.note(origin.note)
+    if learner.memory is not None:
+        ledger = learner.memory.ledger(len(learner.classes))
+        out.text(f"buffer: {ledger['capacity_bits']:,} bits / {ledger['bits_per_sample']:,} a sample = {ledger['slots']:,} samples, "
+                 f"{ledger['samples_per_class']:.1f} a class at {ledger['classes']}; with labels of {ledger['label_bits_per_sample']} bits "
+                 f"it would hold {ledger['slots_if_labels_counted']:,}")
+
+
 def _run(args, out):
     settings = config(args)
     result_path, state_path = paths(args)
@@ -145,22 +161,10 @@ def _run(args, out):
     if args.alone:
         learner.alone = metrics.learned_alone(files.json_object(args.alone), learner.classes, args.alone)
 
-    to_come = [name for number, name in enumerate(learner.classes) if number not in learner.pretrained]
-    if seen := [name for name in to_come if origin.proxies and name in origin.topology.classes]:
-        out.note(f"{origin.source} was trained on {', '.join(seen)}, which the tasks bring; the accuracies do not compare with those of an "
-                 "extractor that has not seen them")
-
-    if origin.note and (settings.replay == "native" or settings.setting == "rpt"):  # else all that trains starts at random
-        out.note(origin.note)
-
     if args.resume:
         learner.resume()
         out.note(f"goes on from {state_path}: task {learner.task + 1} of {len(learner.tasks)}")
-    if learner.memory is not None:
-        ledger = learner.memory.ledger(len(learner.classes))
-        out.text(f"buffer: {ledger['capacity_bits']:,} bits / {ledger['bits_per_sample']:,} a sample = {ledger['slots']:,} samples, "
-                 f"{ledger['samples_per_class']:.1f} a class at {ledger['classes']}; with labels of {ledger['label_bits_per_sample']} bits "
-                 f"it would hold {ledger['slots_if_labels_counted']:,}")
+    _tell(out, settings, origin, learner)
     try:
         result = learner.run()
     except KeyboardInterrupt:

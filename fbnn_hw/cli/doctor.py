@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from ..base import extras
 from ..base.errors import ToolError
 from ..simulate import simulator
 from . import _common, _doctor_board
@@ -119,7 +120,7 @@ CHECKS = (
         "debian": "sudo apt-get install -y python3 python3-venv", "fedora": "sudo dnf install -y python3", "macos": "brew install python",
         "windows": WSL + "sudo apt-get install -y python3 python3-venv"}),
     Check("numpy", "everything", package("numpy", "numpy"), pip("numpy")),
-    Check("torch", "train, evaluate", package("torch", "torch", torch), pip("torch")),
+    Check("torch", "train, import", package("torch", "torch", torch), everywhere(extras.installing(extras.TRAIN)), needed=False),
     Check("pillow", "classify", package("pillow", "PIL.Image"), pip("pillow")),
     Check("tqdm", "progress bars", package("tqdm", "tqdm"), pip("tqdm")),
     Check("amaranth", "generate", package("amaranth", "amaranth.hdl"), pip("amaranth")),

@@ -1,8 +1,8 @@
 """`fbnn-hw evaluate`: accuracy of a checkpoint on a data set."""
 
-import importlib
 import time
 
+from ..base import extras
 from ..base.errors import InputError
 from ..train import predict
 from . import _common
@@ -20,7 +20,7 @@ def arguments(parser: Parser) -> None:
     _common.add_model(parser)
     _common.add_data(parser, required=True)
     _common.add_fit(parser)
-    _common.add_backend(parser, "torch")
+    _common.add_backend(parser)
     parser.add_argument("--images", type=_common.count, metavar="N", help="the first N images alone")
     _common.add_threads(parser)
 
@@ -40,22 +40,23 @@ def run(args: Args, out: Output) -> None:
 
     from ..reference import inference
 
-    if args.backend == "torch":
-        importlib.import_module("torch")  # before the clock starts
+    backend = args.backend or ("torch" if extras.has_torch() else "reference")
+    if backend == "torch":
+        extras.load("torch", extras.TRAIN, "--backend torch")  # before the clock starts
     start = time.monotonic()
-    logits, _ = predict.integer_logits(network, images.images, args.backend, progress=out.progress)
+    logits, _ = predict.integer_logits(network, images.images, backend, progress=out.progress)
     seconds = time.monotonic() - start
     correct, recalls, dispersion = predict.scores(images.labels, inference.classify(logits), images.classes)
     count = len(images.labels)
     result = {
-        "model": path, "name": network.topology.name, "data": args.data, "backend": args.backend, "images": count, "correct": correct,
+        "model": path, "name": network.topology.name, "data": args.data, "backend": backend, "images": count, "correct": correct,
         "accuracy": correct / count, "recall": dict(zip(images.classes, recalls)), "dispersion": dispersion,
         "images_per_second": round(count / seconds, 1), **predict.reproduction(network.training, args.data, correct, count)}
     rows = [(name, "no image" if r is None else f"{r:.2%}") for name, r in zip(images.classes, recalls)]
     out.text(*_common.table(rows, ("class", "recall")),
              "", f"accuracy   {correct / count:.2%} ({correct} of {count} images)",
              f"dispersion {dispersion:.4f} (standard deviation of the recalls)",
-             f"speed      {count / seconds:.1f} images/s, {args.backend}")
+             f"speed      {count / seconds:.1f} images/s, {backend}")
     if result["stated_accuracy"] is not None:
         verdict = {True: "reproduced", False: "NOT reproduced", None: "not compared, for these are other images"}[result["reproduces"]]
         out.text(f"stated     {result['stated_accuracy']:.2%} on {result['stated_images']} images of {result['stated_data']}: {verdict}")

@@ -3,22 +3,25 @@
 import shlex
 from pathlib import Path
 
-from ..base.errors import InputError
-from ..base.files import json_object
+from ..base.errors import InputError, UsageError
+from ..base.files import json_object, write
 from . import _common, build
 from ._common import Args, Output, Parser
 
 GROUP = "board"
 SUMMARY = "write bitstream and weights of a built design into a board"
 EXAMPLES = (
-    ("fbnn-hw flash --board icebreaker", "what `fbnn-hw build` made of the youngest design in rtl_out, into the board's flash"),
-    ("fbnn-hw flash --board icebreaker --dry-run", "only print the commands"),
+    ("fbnn-hw flash --board icebreaker --model tiny", "a ready image that comes with the package; nothing is generated or built"),
+    ("fbnn-hw flash --board icebreaker --dry-run", "what `fbnn-hw build` made of the youngest design in rtl_out; only print the commands"),
 )
 
 
 def arguments(parser: Parser) -> None:
     _common.add_design(parser, "what `fbnn-hw generate` wrote and `fbnn-hw build` built")
     _common.add_page(parser, "the board: ", required=True)
+    ready = parser.add_argument("--model", metavar="NAME", help="a ready image in place of DIR")
+    _common.completed(ready, _models, files=False)
+    parser.add_argument("--drag", metavar="FILE", help="write one file to be dragged onto the board's drive, and program nothing")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and do nothing")
 
 
@@ -29,7 +32,7 @@ def run(args: Args, out: Output) -> None:
     from .doctor import this_platform
 
     board = find_board(args.board)
-    design = _common.design(args, out)
+    design = _design(args, board, out)
     folder = design.folder
     build.check_part(design, board)
     where = folder / f"build-{board.name}"
@@ -37,10 +40,14 @@ def run(args: Args, out: Output) -> None:
     record = _record(where, board, again)
     files = [where / record[name] for name in ("bitstream", "weights") if record.get(name)]
     joined = [where / programmer.BOTH] * ("both" in board.program and len(files) == 2)
+    if args.model and joined and not joined[0].exists():  # a ready image lacks it
+        write(joined[0], programmer.both(board, *(file.read_bytes() for file in files)))
     for file in files + joined:
         if not file.exists():
             way = f"{again} --rebuild" if "fmax_mhz" in record else f"cd {shlex.quote(str(where))} && vivado -mode batch -source build.tcl"
             raise InputError(f"{file}: not found; {way}")
+    if args.drag:
+        return _drag(args, board, files, out)
     lines = programmer.commands(board, *files)
     texts = [shlex.join(line) for line in lines]
     out.text(*texts)
@@ -52,8 +59,38 @@ def run(args: Args, out: Output) -> None:
         programmer.program(board, lines, this_platform())
         out.kept = f"{board.title} has the design"
         port = "auto" if board.console.startswith("/dev/") else f"DEVICE, of {board.console}"
-        out.text(f"next: fbnn-hw classify IMAGE --resize --port {port}")
+        verb = "learn --label NAME" if design.config.learning else "classify"
+        out.text(f"next: fbnn-hw {verb} IMAGE --resize --port {port}")
     out.result({"board": board.name, "commands": texts, "done": not args.dry_run})
+
+
+def _models():
+    from ..design import ready
+
+    return ready.models()
+
+
+def _design(args, board, out):
+    """The `Design` of --model, or of DIR."""
+    if args.model is None:
+        return _common.design(args, out)
+    if args.folder is not None:
+        raise UsageError("found both DIR and --model, expected one of them")
+    from ..design import ready
+
+    return ready.find(board.name, args.model)
+
+
+def _drag(args, board, parts, out):
+    """Write the file of --drag.  parts: the files of the bitstream and, where there are some, of the weights."""
+    from ..fpga import drag
+
+    path = Path(args.drag)
+    _common.writable(path)
+    data = drag.contents(board, *(part.read_bytes() for part in parts))
+    write(path, data)
+    out.text(f"{path}  {len(data):,} bytes", f"next: copy it onto the drive that {board.title} shows; the board then begins anew")
+    out.result({"board": board.name, "file": path, "done": False})
 
 
 def _record(where, board, again):

@@ -48,11 +48,18 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--unknown", action="store_true",
                         help="with --learn nearest-mean: it answers unknown to an image that is far from every class it knows")
     parser.add_argument("--forget", action="store_true", help="with --learn: learn --forget can take one class away")
+    parser.add_argument("--keep", action="store_true",
+                        help="with --learn: what it learns is kept in the board's flash, and loaded after power-up (fbnn-hw help device)")
     parser.add_argument("--start", choices=STARTS,
                         help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
                         "classes and learns by replay)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
-                        help="also a module with ports of that kind around the accelerator (fbnn-hw help integration)")
+                        help="also a module with ports of that kind around the accelerator; with wishbone and axi-lite registers for a "
+                        "processor, and a driver in C (fbnn-hw help integration)")
+    parser.add_argument("--top", metavar="NAME",
+                        help="also one file NAME.v, in which the top module is NAME and the names of all others begin with it, so that two "
+                        "designs go into one project (fbnn-hw help integration)")
+    parser.add_argument("--explain", action="store_true", help="also print what each line and column of the output means")
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
@@ -115,9 +122,13 @@ def run(args: Args, out: Output) -> None:
     options = Options(**{name: getattr(args, name) for name in Options.names()})
     plan = planned(network, part, options)
 
-    written = write(network, plan, part, args.out, out.progress, args.wrapper, _kept(out))
+    written = write(network, plan, part, args.out, out.progress, args.wrapper, args.top, _kept(out))
     learner = None if args.learn else _learner(network, args)
     _show(out, written, part, plan.rejected_shape, automatic=not args.outputs)
+    if args.explain:
+        from ._legend import LEGEND
+
+        out.text("", *_common.table(list(LEGEND.items())))
     out.text(*_offer(learner))
     out.result({"folder": written.folder, "config_id": written.config_id, "pixels": written.config.pixels,
                 "lanes": written.config.lanes, "outputs": written.config.outputs, "estimate": written.estimate,

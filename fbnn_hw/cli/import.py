@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ..base import extras
 from ..base.errors import UsageError
 from . import _common
 from ._common import Args, Output, Parser
@@ -10,6 +11,7 @@ LARGEST = 3.4e38
 """Largest number of --range: the source computes in float32."""
 
 GROUP = "make"
+EXTRA = extras.TRAIN
 SUMMARY = "make a checkpoint of another program's network: a QONNX file, a folder of FINN's parameters"
 EXAMPLES = (
     ("fbnn-hw import net.onnx --out mine.pt", "what Brevitas or QONNX exported; it says layer by layer what became of what"),

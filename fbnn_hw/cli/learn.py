@@ -17,7 +17,7 @@ EXAMPLES = (
 
 
 def arguments(parser: Parser) -> None:
-    from ..board.lesson import ENOUGH, MOST
+    from ..board.lesson import ENOUGH, MOST, REHEARSAL
     from ..design.review import REVIEW
 
     parser.add_argument("files", nargs="*", metavar="IMAGE",
@@ -29,8 +29,9 @@ def arguments(parser: Parser) -> None:
     _common.add_data_dir(parser, "that")
     parser.add_argument("--passes", type=_common.count, metavar="N",
                         help=f"times that the images are shown (default: until {ENOUGH:.0%}% of them are right, at most {MOST})")
-    parser.add_argument("--rehearse", type=_common.count, metavar="N",
-                        help="replays of exemplars after the lesson, beside each image's own")
+    parser.add_argument("--rehearse", type=_common.natural, metavar="N",
+                        help="replays of exemplars after the lesson, beside each image's own (default: until no class has lost more than "
+                        f"a tenth of its exemplars, at most {REHEARSAL})")
     _common.add_fit(parser)
     parser.add_argument("--forget", metavar="NAME", help="forget that class first; all others stay as they are (generate --forget)")
     parser.add_argument("--undo", action="store_true", help="take the last lesson back, or up again")
@@ -210,11 +211,15 @@ def _teach(args, out, board, label, images, answer):
             out.text(f"stored {count} images of each of the model's {classes} classes for replay, from {args.review or 'fixture'}")
         elif board.design.config.learning.shipped and not board.client.learned()[1]:
             out.note("nothing is stored of the model's classes, so it may forget them; teach them too, or give --review DATA")
-    result = lesson.teach(board, images, label, args.passes, out.progress)
+    most = lesson.REHEARSAL if args.rehearse is None else 0
+    result = lesson.teach(board, images, label, args.passes, most, out.note, out.progress)
     out.text(f"{result.label}: class {result.index}{', new' if result.new else ''}; {result.images} image{'s' * (result.images > 1)}, "
              f"{result.right_before} right when first shown, {result.right_after} right after {result.passes} "
              f"pass{'es' * (result.passes > 1)}")
     out.text(*_effects(result))
+    if result.lost:
+        out.note(f"lost more than a tenth of their exemplars: {', '.join(result.lost)}; teach them again, or take the lesson back with "
+                 "--undo")
     return asdict(result)
 
 
@@ -227,7 +232,8 @@ def _effects(result):
     total = sum(effect.exemplars for effect in result.effects.values())
     before, after = (sum(getattr(effect, name) for effect in result.effects.values()) for name in ("right_before", "right_after"))
     yield (f"stored exemplars of the classes before: {before} of {total} right before the lesson, {after} after"
-           + (f" ({', '.join(changed)})" if changed else "") + "; fbnn-hw learn --undo takes the lesson back")
+           + (f" and {result.rehearsed} replays" if result.rehearsed else "") + (f" ({', '.join(changed)})" if changed else "")
+           + "; fbnn-hw learn --undo takes the lesson back")
 
 
 def _show(args, out, board, answer):

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..base import files
+from ..base import extras, files
 from ..base.errors import UsageError
 from ..checkpoints import resolve
 from ..ir.models import AIRBENCH, CHOICES, FLOATING, MODELS
@@ -14,6 +14,7 @@ from ._common import Args, Output, Parser
 from .train import add_images, add_recipe, add_state, add_teacher, device, paths, recipe, refuse_idle, to_the_end
 
 GROUP = "research"
+EXTRA = extras.TRAIN
 SUMMARY = "pre-train a feature extractor on a scenario's pre-training task"
 EXAMPLES = (
     ("fbnn-hw pretrain --model 0.5mb --scenario cifar10-4+3x2 --epochs 10 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out fe.pt",

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ..base.errors import MismatchError, UsageError
-from . import _common
+from . import _bitstream, _common
 from ._common import Args, Output, Parser
 
 GROUP = "check"
@@ -31,6 +31,10 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--waves", nargs="?", const=True, default=False, metavar="LAYER",
                         help="write a waveform of the first image's LAYER, a name of generate's table or an operation, and end after it; "
                         "without LAYER of the whole image (slow)")
+    parser.add_argument("--bitstream", nargs="?", const=True, default=False, metavar="BOARD",
+                        help="the file that `fbnn-hw flash` would write, read back as Verilog and run with a flash behind its serial line "
+                        "(iCE40; icebox of Debian's fpga-icestorm); of a board's build, or of the only one; a design that learns is "
+                        "taught the images")
     parser.add_argument("--component", metavar="NAME", help="instead of a design, a component such as popcount under its check in sim/, "
                         "with a waveform; in a checkout of the project")
 
@@ -43,6 +47,9 @@ def run(args: Args, out: Output) -> None:
     design = _common.design(args, out)
     images = _images(args, design.config.size)
     _common.keep_folder(out, design)
+    if args.bitstream:
+        _bitstream.run(args, out, design, images)
+        return
     result = design.simulate(images, stall=args.stall, latent=args.latent, netlist=args.netlist, waves=args.waves,
                              progress=out.progress, note=out.note)
     values = {"folder": design.folder, "estimated_cycles": design.estimate["cycles"],
@@ -58,8 +65,8 @@ def run(args: Args, out: Output) -> None:
 
 def _component(args, out):
     """Run the cocotb bench of one component."""
-    if args.folder or args.stall or args.latent or args.netlist or args.waves or args.resize:
-        raise UsageError("--component: expected without DIR, --resize, --stall, --latent, --netlist and --waves")
+    if args.folder or args.stall or args.latent or args.netlist or args.waves or args.resize or args.bitstream:
+        raise UsageError("--component: expected without DIR, --resize, --stall, --latent, --netlist, --waves and --bitstream")
     checkouts = Path(__file__).parents[2], Path.cwd(), *Path.cwd().parents
     package = next((folder / "sim" for folder in checkouts
                     if (folder / "sim" / "study.py").is_file() and (folder / "fbnn_hw" / "__init__.py").is_file()), None)

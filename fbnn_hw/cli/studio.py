@@ -8,8 +8,8 @@ import webbrowser
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from ..base import files
-from ..base.errors import ToolError, UsageError
+from ..base import extras, files
+from ..base.errors import UsageError
 from . import _board, _common
 from ._common import Args, Output, Parser
 
@@ -74,7 +74,7 @@ def _serve(args, design, out):
     try:
         from ..studio import page, server
     except ModuleNotFoundError as error:
-        raise ToolError(f"{error.name} is missing; a served page needs it: pip install 'fbnn-hw[studio]'") from None
+        raise extras.absent(error.name or "", "studio", "a served page") from None
     with _line(args, design, out) as (opened, name, patience):
         text = page.write(design, server={"name": name, "patience": patience})
         studio = server.Studio(text, opened, args.http)

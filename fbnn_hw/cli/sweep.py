@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base import files
+from ..base import extras, files
 from ..base.errors import UsageError
 from . import _common
 from ._common import Args, Output, Parser
@@ -232,6 +232,8 @@ def execute(args: Args, commands: list[list[str]], out: Output, title: str = "ru
         out.text(*(f"job {job['id']}: {job['command']}" for job in listed))
         out.result({"jobs": listed})
         return 0
+    if commands and not extras.has_torch():
+        raise extras.absent("torch", extras.TRAIN, title)
     commands = [sweep.resumed(argv) for argv in commands]
     bar, said = out.progress(total=len(commands), desc=title), set()
 

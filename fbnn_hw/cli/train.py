@@ -8,7 +8,7 @@ from os.path import realpath
 from pathlib import Path
 from typing import Any
 
-from ..base import files
+from ..base import extras, files
 from ..base.errors import InputError, UsageError
 from ..checkpoints import resolve
 from ..ir.models import MODELS
@@ -19,6 +19,7 @@ from . import _common
 from ._common import Args, Output, Parser
 
 GROUP = "make"
+EXTRA = extras.TRAIN
 SUMMARY = "train a model on a data set and write a checkpoint"
 EXAMPLES = (
     ("fbnn-hw train --model tiny --data cifar10 --norm bn --epochs 30 --lr 1e-3 --schedule cosine --patience 0 --c 1 --out mine.pt",

@@ -7,6 +7,7 @@ from ..base import files
 from ..base.errors import InputError, whole
 from ..machine.line import DEFAULT_BAUD
 from ..targets import TARGETS
+from . import ready
 from .folder import MOST_BYTES, Design, manifest_of
 
 OUT = "rtl_out"
@@ -32,14 +33,16 @@ def newest(root: str | Path = OUT, learns: bool = False) -> Path:
 def holding(config_id: str, model_mark: str, root: str | Path = OUT) -> Design | None:
     """The design under `root` of a configuration, as a board names it.
 
-    The youngest with the weights of `model_mark`, else the youngest with others; None where there is none.
+    The youngest with the weights of `model_mark`, else the ready one that comes with the package, else the youngest with other weights;
+    None where there is none.
     """
     designs = []
     for folder in _folders(root):
         with suppress(InputError):
             if manifest_of(folder / "manifest.json")["config_id"] == config_id:
                 designs.append(Design(folder))
-    return next((design for design in designs if design.model_mark == model_mark), designs[0] if designs else None)
+    same = next((design for design in designs if design.model_mark == model_mark), None)
+    return same or ready.holding(config_id, model_mark) or next(iter(designs), None)
 
 
 def _folders(root):

@@ -1,5 +1,6 @@
 """The choices of `generate`, checked in one place."""
 
+import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,8 +19,18 @@ INPUTS = "rgb", "levels"
 """What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
 STARTS = "model", "empty"
 """The classes that a learner begins with."""
-WRAPPERS = ("axi-stream",)
+WRAPPERS = ("axi-stream", "wishbone", "axi-lite")
 """What can stand around an accelerator; design.integration writes them."""
+TOP = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
+VERILOG = frozenset(
+    """always and assign automatic begin buf bufif0 bufif1 case casex casez cell cmos config deassign default defparam design disable
+    edge else end endcase endconfig endfunction endgenerate endmodule endprimitive endspecify endtable endtask event for force forever
+    fork function generate genvar highz0 highz1 if ifnone incdir include initial inout input instance integer join large liblist
+    library localparam macromodule medium module nand negedge nmos nor noshowcancelled not notif0 notif1 or output parameter pmos
+    posedge primitive pull0 pull1 pulldown pullup rcmos real realtime reg release repeat rnmos rpmos rtran rtranif0 rtranif1 scalared
+    showcancelled signed small specify specparam strong0 strong1 supply0 supply1 table task time tran tranif0 tranif1 tri tri0 tri1
+    triand trior trireg unsigned use vectored wait wand weak0 weak1 while wire wor xnor xor""".split())
+"""Words of Verilog-2005 that no module can have as a name."""
 MORE_CLASSES, EMPTY_CLASSES = 6, 16
 """Classes that a learner has room for beyond those of its network, and from none, where nothing else is asked for."""
 
@@ -45,12 +56,17 @@ class Options:
         With "nearest-mean": the chip answers "unknown" to an image that is far from every class.
     forget : bool
         With `learn`: classes can be forgotten one by one.
+    keep : bool
+        With `learn`: what the chip learns is kept in the board's flash, and loaded after power-up.
     start : str, optional
         With `learn`: "model", from the classes of the network on, or "empty", with no class; by default "model" with replay.
     pixels, lanes, outputs : int, optional
         Size of the array; by default the fastest that fits.
     wrapper : str, optional
-        "axi-stream" adds a module with AXI4-Stream ports around the accelerator.
+        "axi-stream" adds a module with AXI4-Stream ports around the accelerator; "wishbone" and "axi-lite" one with registers on a bus
+        of 32 bits, and a driver in C.
+    top : str, optional
+        The name of a module: one more file of Verilog has it as its top, and the names of all other modules begin with it.
     duty_cycle : bool
         Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
     weights : str, optional
@@ -72,11 +88,13 @@ class Options:
     counter_bits: int | None = None
     unknown: bool = False
     forget: bool = False
+    keep: bool = False
     start: str | None = None
     pixels: int | None = None
     lanes: int | None = None
     outputs: int | None = None
     wrapper: str | None = None
+    top: str | None = None
     duty_cycle: bool = False
     weights: str | None = None
     input: str = "rgb"
@@ -91,8 +109,10 @@ class Options:
             if (value := getattr(self, name)) not in legal:
                 words = [word for word in legal if isinstance(word, str)]
                 raise UsageError(f"--{name} {value}: expected {' or '.join(words)}{nearest(str(value), words)}")
-        if not self.learn and (self.max_classes or self.exemplars or self.counter_bits or self.forget or self.start):
-            raise UsageError("--max-classes, --exemplars, --counter-bits, --forget, --start: only with --learn")
+        if not self.learn and (self.max_classes or self.exemplars or self.counter_bits or self.forget or self.keep or self.start):
+            raise UsageError("--max-classes, --exemplars, --counter-bits, --forget, --keep, --start: only with --learn")
+        if self.keep and (self.wrapper or self.duty_cycle):
+            raise UsageError("--keep: expected without --wrapper and --duty-cycle, which leave the flash to nobody else")
         if self.unknown and self.learn != NEAREST_MEAN:
             raise UsageError(f"--unknown: only with --learn {NEAREST_MEAN}")
         if self.learn in ADDING and self.start == "model":
@@ -101,6 +121,9 @@ class Options:
             raise UsageError(f"--exemplars {self.exemplars}: expected none with --learn {self.learn}, which keeps no samples")
         if self.learn in TWO_BITS and self.counter_bits and self.counter_bits < TWO_BITS_WIDTH:
             raise UsageError(f"--counter-bits {self.counter_bits}: expected at least {TWO_BITS_WIDTH} with --learn {self.learn}")
+        if self.top is not None and (not TOP.fullmatch(self.top) or self.top in VERILOG or self.top.startswith("accelerator")):
+            raise UsageError(f"--top {self.top}: expected a name of letters, digits and _ that begins with a letter, is no word of Verilog "
+                             "and does not begin with accelerator")
         if self.wrapper and self.duty_cycle:
             raise UsageError(f"--wrapper {self.wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
 

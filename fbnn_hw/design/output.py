@@ -144,16 +144,19 @@ def parameters(plan, boot_bytes, frame_bytes):
         macros["LEARN"] = 1
     if config.sleeps:
         macros["SLEEPS"] = 1
+    if config.keeps:
+        macros["KEEPS"] = 1
     memory = "spram_0_0.memory" if config.technology == "ice40-spram" else "memory.memory"
     dump = " ".join(f'$writememh($sformatf("features_%0d_%0d_{q}.hex", frames, STEPS), dut.bank{q}.{memory}, 0, {plan.program.used - 1});'
                     for q in range(config.pixels))
     return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
 
 
-def write(plan, network, target, root, images, wrapper=None, written=None):
+def write(plan, network, target, root, images, wrapper=None, top=None, written=None):
     """Write the folder `<model>-<classes>c-<target>-<id>` under `root`, whole or not at all; returns its `Design`.
 
-    The id names weights and hardware.  images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: "axi-stream" or None.
+    The id names weights and hardware.  images: uint8 RGB (N, 3, S, S), what the folder's own test runs on.  wrapper: a key of
+    `integration.WRAPPERS`, or None.  top: as of `integration.files`.
     written: called with the folder as soon as it is there.
     """
     config = plan.config
@@ -177,21 +180,21 @@ def write(plan, network, target, root, images, wrapper=None, written=None):
         "estimate.json": _json(figures), "layout.json": json.dumps(places) + "\n",
         "diagram.svg": diagram(config, plan.frame, plan.program.used),
         "parameters.vh": parameters(plan, len(boot_image), len(frame_image))}
-    for name in ("testbench.v", "bench.py", "bench.cpp", "test_accelerator.py", "ci.yml"):
+    for name in ("testbench.v", "sim.v", "bench.py", "bench.cpp", "test_accelerator.py", "ci.yml"):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
     images_read = ("weights.hex",) if config.weights == "memory" else ()
     models = ("SB_SPRAM256KA.v",) if config.technology == "ice40-spram" else ()
-    around = integration.wrapper(config, figures["clock_hz"]) if wrapper else {}
-    verilog = [name for name in around if name.startswith("accelerator") and name.endswith(".v")]
-    files |= around | {
-        "instance.v": integration.instance(integration.ports(files["accelerator.v"]), levels=config.takes_levels),
-        "accelerator.sdc": integration.constraints(figures["clock_hz"]),
-        "accelerator.core": integration.core(own, ("accelerator.v", *verilog, *images_read), models)}
+    sources = {name: files[name] for name in ("accelerator.v", *images_read)}
+    files |= integration.files(config, figures["clock_hz"], own, sources, wrapper, top, models)
     files |= {name: (BENCH / name).read_text() for name in models}
     expected = expected_layers(network, images, places["layers"], config.classes)
-    golden = io.BytesIO()
-    np.savez_compressed(golden, images=bench_images(images, network, config), **{f"expect_{name}": bits for name, bits in expected.items()})
+    golden, given = io.BytesIO(), bench_images(images, network, config)
+    np.savez_compressed(golden, images=given, **{f"expect_{name}": bits for name, bits in expected.items()})
+    logits = expected["logits"].ravel().tolist()
+    files |= {"golden.hex": bits.bytes_hex(np.ascontiguousarray(given.transpose(0, 2, 3, 1)).tobytes()),
+              "expected.hex": "".join(f"{logit & 0xFFFFFFFF:08x}\n" for logit in (*logits, 0)),
+              "parameters.vh": files["parameters.vh"] + f"`define GOLDEN_IMAGES {len(images)}\n`define GOLDEN_LOGITS {len(logits)}\n"}
     files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
     source = network.source

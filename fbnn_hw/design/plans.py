@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+from ..base.errors import UsageError
 from ..base.progress import silent
 from ..compile.plan import Plan
 from ..compile.plan import plan as compile_plan
+from ..targets import WAYS
 from ..targets import target as find_target
 from .find import OUT
 from .folder import Design
@@ -25,8 +27,8 @@ def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
     progress : callable
         Makes a progress bar, as tqdm does.
     **options
-        As `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, start, pixels, lanes, outputs, wrapper,
-        duty_cycle, weights, input.
+        As `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, keep, start, pixels, lanes, outputs, wrapper,
+        top, duty_cycle, weights, input.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
         The folder cannot be written.
     """
     chosen = Options(**options)
-    return write(network, planned(network, target, chosen), target, out, progress, chosen.wrapper)
+    return write(network, planned(network, target, chosen), target, out, progress, chosen.wrapper, chosen.top)
 
 
 def plan(network, target, **options) -> Plan:
@@ -56,10 +58,13 @@ def planned(network, target, options: Options) -> Plan:
     extracted = options.network(network)
     part = options.part(target, network.topology)
     found = compile_plan(extracted, part, options.pixels, options.lanes, options.outputs, options.learner(network.topology), options.way)
-    return replace(found, config=replace(found.config, sleeps=True)) if options.duty_cycle else found
+    if options.keep and found.config.way not in ("stream", "double"):
+        raise UsageError(f"--keep: the weights of this design come from {WAYS[found.config.way]}, expected --weights flash: what it learns "
+                         "is kept there")
+    return replace(found, config=replace(found.config, sleeps=options.duty_cycle, keeps=options.keep))
 
 
-def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, written=None) -> Design:
+def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, top=None, written=None) -> Design:
     """Write the folder of a plan under `out`, and open it; parameters and errors as of `generate`.
 
     written : callable, optional
@@ -70,6 +75,6 @@ def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, w
 
     part = find_target(target) if isinstance(target, str) else target
     with progress(total=1, desc="Verilog and weights") as bar:
-        design = output.write(plan, network, part, out, test_images(plan.config.size, 2), wrapper, written)
+        design = output.write(plan, network, part, out, test_images(plan.config.size, 2), wrapper, top, written)
         bar.update()
     return design

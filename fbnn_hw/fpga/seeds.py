@@ -11,7 +11,8 @@ from ..base.files import json_object
 from ..targets.synthesis import failure
 from . import placement
 from .progress import PlaceProgress
-from .toolchain import DELAYED, PLACED, placed_file, read_report, seed_folder, timed
+from .routed import DELAYS
+from .toolchain import CELLS, DELAYED, PLACED, placed_file, read_report, seed_folder, timed
 
 POLL_SECONDS = 0.1
 RESULT, LOG, PLACEMENT = "result.json", "place.log", "placement.json"
@@ -78,11 +79,12 @@ class Job:
         return timed(read_report(text, clock_mhz, report), target, self.folder)
 
 
-def finished(where, seed, key, placed):
+def finished(where, seed, key, target):
     """The result of an earlier run with the same inputs for a seed, a dict as `place` returns; None if its files are not there."""
-    folder = Path(where) / seed_folder(seed)
+    folder, placed = Path(where) / seed_folder(seed), placed_file(target)
     result = json_object(folder / RESULT)
-    whole = result and result.get("key") == key and (folder / placed).is_file() and (folder / PLACEMENT).is_file()
+    names = [placed, PLACEMENT, *([CELLS] if target in DELAYS else ())]
+    whole = result and result.get("key") == key and all((folder / name).is_file() for name in names)
     return result if whole else None
 
 
@@ -134,6 +136,8 @@ def _conclude(job, clock_mhz, target, key):
     except FileNotFoundError:
         return {"error": f"place-and-route: wrote no {large.name}; see {job.folder / LOG}"}
     (job.folder / PLACEMENT).write_text(json.dumps(cells))
+    if target in DELAYS:
+        placement.keep(large, job.folder / CELLS)
     for path in (large, job.folder / DELAYED):
         if path.name != placed_file(target):
             path.unlink(missing_ok=True)

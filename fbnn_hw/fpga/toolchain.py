@@ -20,6 +20,8 @@ FLASH_CLOCK = "flash_clk"
 """Net of the clock of a flash at twice the clock of the design, as `pads.Pads` names it."""
 PLACED, DELAYED = "placed.json", "delays.sdf"
 """Files of nextpnr: the routed design and the delays of its wires."""
+CELLS = "placed-cells.json"
+"""File of a seed on an iCE40: the cells of the routed design (`placement.keep`), which the bitstream is compared with."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,15 @@ class Tools:
         if self.native:
             return program(flow.packer, "")
         return program(flow.packer if flow.packer == "gowin_pack" else f"yowasp-{flow.packer}", PACKAGES[flow.packer])
+
+    def unpacker(self):
+        """Path of the program that reads the bitstream of an ECP5 back, None where it is not installed."""
+        if self.native:
+            return shutil.which("ecpunpack")
+        try:
+            return program("yowasp-ecpunpack", PACKAGES["ecppack"])
+        except ToolError:
+            return None
 
 
 def find(target, native=False):

@@ -5,7 +5,7 @@ import math
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -62,21 +62,21 @@ def _listed(present: list[Port]) -> str:
     return ", ".join(map(str, present[:LISTED])) + (", ..." if len(present) > LISTED else "") or "none"
 
 
-def automatic(usb: Iterable[str], interface: int = -1) -> str:
+def automatic(usb: Mapping[str, int]) -> str:
     """Path of the port of the one board that is plugged in.
 
-    usb: "vendor:product" of boards, in hexadecimal.  interface: which of the ports of a board, from 0; -1 is the last one, where an
-    FT2232H has its UART.  InputError if no board is there, or several are.
+    usb: {"vendor:product" of a board, in hexadecimal: which of the board's ports, from 0}; -1 is the last one, where an FT2232H has its
+    UART.  InputError if no board is there, or several are.
     """
-    vendor_products = [name.lower() for name in usb]
+    interfaces = {name.lower(): interface for name, interface in usb.items()}
     present = ports()
     boards: dict[tuple[str, ...], list[Port]] = {}
     for port in present:
-        if port.usb in vendor_products:
+        if port.usb in interfaces:
             boards.setdefault(_device(port), []).append(port)
-    devices = [board[interface] if -len(board) <= interface < len(board) else board[-1] for board in boards.values()]
+    devices = [board[number] if (number := interfaces[key[0]]) < len(board) else board[-1] for key, board in boards.items()]
     if not devices:
-        raise InputError(f"--port auto: no port of USB {' or '.join(vendor_products)}, expected a board that is plugged in; "
+        raise InputError(f"--port auto: no port of USB {' or '.join(interfaces)}, expected a board that is plugged in; "
                          f"the ports are {_listed(present)}")
     if len(devices) > 1:
         raise InputError(f"--port auto: {len(devices)} boards are plugged in, expected one; name one of {_listed(devices)}")

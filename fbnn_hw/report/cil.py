@@ -8,8 +8,9 @@ the seeds.  Each panel has its own axis.  Lines are named at their ends.
 import math
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from ..base.errors import ToolError
+from ..base import extras
 from ..ir.models import FLOATING, build
 
 WIDTH, HEIGHT = 3.4, 3.0
@@ -20,19 +21,13 @@ GAP = 0.065
 HINT = "solid: test; dashed: training"
 
 
-def verify() -> None:
-    """Raises ToolError where matplotlib is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise ToolError("matplotlib: not installed, expected for plots; python -m pip install 'fbnn-hw[cil]'") from None
+def verify() -> Any:
+    """matplotlib.figure; ToolError where matplotlib is missing."""
+    return extras.load("matplotlib.figure", "cil", "plots")
 
 
 def _figure(rows, columns):
-    verify()
-    from matplotlib.figure import Figure
-
-    figure = Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
+    figure = verify().Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 

@@ -69,6 +69,8 @@ class Accelerator(wiring.Component):
             members["weights"] = In(stream.Signature(config.beat_bits))  # the boot image once, then the frame image over and over
         if config.sleeps:
             members["standby"] = In(1)  # 1 puts the banks into standby; only while it waits for an image
+        if config.keeps:
+            members["pause"] = In(1)  # no image is loaded while it is 1: the learner's memory is read or written, word by word
         if config.learning:
             # Reads of the learner come a register later than its rows: the address stands at the banks, then data, then pixels.
             self.learner = Learner(config.learning, config.score_bits - 1, act_latency=ACT_LATENCY - 1,
@@ -466,9 +468,12 @@ class Accelerator(wiring.Component):
         m.d.sync += [was_ready.eq(s.ready), s.turn.eq(s.ready & was_ready)]
         asked = s.turn & ongoing("LOAD")
         given, taken = self.command.payload, learner.command.payload
+        teaching = self.command.valid | self.host.valid | learner.busy
+        if self.config.keeps:
+            teaching |= self.pause
         m.d.comb += [
             taken.command.eq(Mux(ongoing("CLASSIFY"), Command.CLASSIFY, given.command)), taken.label.eq(given.label),
-            taken.count.eq(given.count), s.teaching.eq(self.command.valid | self.host.valid | learner.busy),
+            taken.count.eq(given.count), s.teaching.eq(teaching),
             self.busy.eq(~ongoing("LOAD") | learner.busy), learner.host.valid.eq(self.host.valid & asked),
             learner.host.payload.eq(self.host.payload), self.host.ready.eq(learner.host.ready),
             self.command.ready.eq(learner.command.ready & asked),

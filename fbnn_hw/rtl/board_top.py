@@ -1,12 +1,14 @@
 """The design in the FPGA: the generated accelerator, the host link and the readers of flash and SDRAM, down to abstract pins."""
 
-from amaranth import Array, Cat, ClockDomain, ClockSignal, DomainRenamer, EnableInserter, Instance, Module, ResetSignal, Signal
+from amaranth import Array, Cat, ClockDomain, ClockSignal, Const, DomainRenamer, EnableInserter, Instance, Module, Mux, ResetSignal, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..machine import cycles, protocol
+from ..machine.kept import SlotPlan
 from .accelerator_top import LEARNER_PORTS, stream_ports
 from .host_link import CYCLES_BITS, HostLink, learner_ports
+from .keeper import Keeper
 from .qspi_flash import FlashReader
 from .sdram import SdramReader
 from .sequencer import Widths
@@ -19,6 +21,13 @@ def weight_bytes(config):
         return 0, 0
     streamed = sum(t.streamed for t in config.transfers)
     return config.boot_rows * config.row_bits // 8, streamed * config.word_bits // 8
+
+
+def keep_room(config, offset):
+    """(address of room 0 of what is kept, end of the rooms) in a flash whose image begins at `offset`."""
+    slot, image = SlotPlan(config.learning), sum(weight_bytes(config)) + protocol.MARK_BYTES + protocol.MODEL_BYTES
+    base = slot.base(offset + image)
+    return base, base + 4 * slot.room
 
 
 class FlashImage(wiring.Component):
@@ -74,6 +83,8 @@ class FlashImage(wiring.Component):
         return m
 
 
+QUIET_BITS = 22
+"""What was learned is kept when the link has been quiet for so many cycles, 2^n: a tenth of a second."""
 SDRAM_PINS = {"command": "command", "bank": "bank", "address": "address", "mask": "mask", "output": "lines_out",
               "enable": "lines_enable", "input": "lines_in", "dry": "dry"}
 """{port of `BoardTop` without its prefix: member of `SdramReader`}."""
@@ -102,6 +113,8 @@ class BoardTop(wiring.Component):
         As `SdramReader` has its latency.
     flash_ratio : 1, 2 or 4
         With config.sdram: cycles of sync to one of the flash.  `latency` is in cycles of sync, even with a ratio of 2.
+    keep_base : int or None
+        With config.keeps: address of the slots in the flash (`SlotPlan.base`).  None: nothing is kept, as in a simulated board.
     timeout_bits, result_bits : int
     ahead : bool
         As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
@@ -110,7 +123,7 @@ class BoardTop(wiring.Component):
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1,
-                 timeout_bits=21, result_bits=None, ahead=False):
+                 keep_base=None, timeout_bits=21, result_bits=None, ahead=False):
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:
@@ -122,9 +135,9 @@ class BoardTop(wiring.Component):
         self.link = HostLink(
             classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=config.score_bits,
             mark=self.mark, model=None if streams else model, clocks=clocks, plan=config.learning,
-            address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
+            keeps=keep_base is not None, address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
             pixel_bits=config.pixel_bits)
-        self.reader = self.store = None
+        self.reader = self.store = self.keeper = None
         self.flash_ratio = flash_ratio
         members = {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
@@ -137,9 +150,14 @@ class BoardTop(wiring.Component):
                 self.reader = FlashReader(chip, clock_hz / flash_ratio, offset, marks + boot + frame, 0, latency // flash_ratio)
                 self.store = SdramReader(sdram, clock_hz, boot, frame, sdram_latency)
             else:
-                self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps, double)
+                self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps, double,
+                                          yields=keep_base is not None)
             members |= {"flash_pulse": Out(1 + double), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
                         "flash_input": In(4 << double)}  # pins of `FlashReader`
+        if keep_base is not None:
+            self.unkept = Signal()  # something is to be kept, or is being kept
+            self.keeper = Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, chip.wait_s, latency)
+            members["keeping"] = Out(1)  # what was learned is being kept or loaded, and answers wait
         if self.store:
             pins = {name: self.store.signature.members[member] for name, member in SDRAM_PINS.items()}
             members |= {f"sdram_{name}": pin for name, pin in pins.items()}
@@ -153,12 +171,14 @@ class BoardTop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.link = link = self.link
-        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready), self.active.eq(link.active),
+        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready),
+                     self.active.eq(link.active if self.keeper is None else link.active | self.unkept),
                      self.fault.eq(link.fault | link.wrong_flash)]
         large = self.config.technology == "wrapper"
         # One register drives the reset, so that it reaches thousands of others in time.
         abort = Signal(init=1)
-        m.d.sync += abort.eq(link.abort)
+        if self.keeper is None:
+            m.d.sync += abort.eq(link.abort)
         ports = {"i_clk": ClockSignal(), "i_rst": abort, "i_want_latent": link.want_latent}
         latent, result = link.latent, link.result
         if large:
@@ -179,6 +199,10 @@ class BoardTop(wiring.Component):
         for member in learner_ports(self.config.learning, 0) if self.config.learning else ():
             name, port = names[member], getattr(link, member)
             ports |= stream_ports(name, port, True) if member in ("command", "host") else {f"o_{name}": port}
+        if self.keeper is not None:
+            self._keep(m, ports, abort)
+        elif self.config.keeps:
+            ports["i_pause"] = Const(0)
         if self.reader is None:
             m.d.comb += link.ready.eq(~link.busy)  # a learner writes its tables first
         else:
@@ -226,7 +250,51 @@ class BoardTop(wiring.Component):
         # Registers, so that no path leads through two of these parts.
         m.d.sync += [
             image.next.eq(link.model_next), link.ready.eq(image.good & loaded), link.wrong_flash.eq(image.wrong)]
+        select_n, output, enable = reader.select_n, reader.lines_out, reader.lines_enable
+        if self.keeper is not None:
+            keeper = self.keeper
+            m.d.comb += [reader.hold.eq(keeper.wants), keeper.given.eq(reader.held), keeper.lines_in.eq(self.flash_input)]
+            mine = Signal()  # the keeper has the flash
+            m.d.comb += mine.eq(keeper.wants & reader.held)
+            pulse, select_n = Mux(mine, keeper.pulse, pulse), Mux(mine, keeper.select_n, select_n)
+            output, enable = Mux(mine, keeper.lines_out, output), Mux(mine, keeper.lines_enable, enable)
+            self._model(m, image)
+            with m.If(keeper.busy | ~keeper.ready | self.pending):
+                m.d.sync += link.ready.eq(0)
         m.d.comb += [
             link.model.eq(image.model),
-            self.flash_pulse.eq(pulse), self.flash_select_n.eq(reader.select_n),
-            self.flash_output.eq(reader.lines_out), self.flash_enable.eq(reader.lines_enable), reader.lines_in.eq(self.flash_input)]
+            self.flash_pulse.eq(pulse), self.flash_select_n.eq(select_n),
+            self.flash_output.eq(output), self.flash_enable.eq(enable), reader.lines_in.eq(self.flash_input)]
+
+    def _model(self, m, image):
+        """A copy of the model's mark for the keeper, since the link turns the image's."""
+        model = Signal(8 * protocol.MODEL_BYTES)
+        m.d.comb += self.keeper.model.eq(model[:8])
+        with m.If(self.keeper.model_next):
+            m.d.sync += model.eq(model.rotate_right(8))
+        with m.If(image.bytes.valid & image.bytes.ready & ~image.good):  # the mark is what comes last
+            m.d.sync += model.eq(Cat(model[8 * image.beat:], image.bytes.payload))
+
+    def _keep(self, m, ports, abort):
+        """The keeper: it shares the learner's port for a host with the link, and saves what changed once the link is quiet."""
+        link, keeper = self.link, self.keeper
+        m.submodules.keeper = keeper
+        self.pending = pending = Signal()  # a reset waits until the flash is at rest
+        m.d.sync += [pending.eq((pending | link.abort) & ~abort), abort.eq((pending | link.abort) & ~keeper.wants & ~keeper.busy)]
+        commands = link.command.valid & ~keeper.busy
+        changes = commands & (link.command.payload.command != protocol.Command.CLASSIFY) | link.host.valid & link.host.payload.write
+        changed = Signal()  # and not kept
+        quiet = Signal(QUIET_BITS + 1)
+        m.d.sync += [quiet.eq(Mux(link.active | changes, 0, quiet + ~quiet[-1])),
+                     changed.eq((changed | changes | abort & keeper.ready) & ~keeper.save)]
+        m.d.comb += [
+            keeper.save.eq(changed & quiet[-1] & link.ready), keeper.may_erase.eq(~link.active & ~link.busy),
+            link.hold.eq(keeper.wants if self.reader.again else keeper.busy),
+            keeper.host_reply.eq(link.host_reply), self.keeping.eq(keeper.busy),
+            self.unkept.eq(changed | keeper.busy | keeper.wants)]
+        ready = Signal()  # of the learner's port for a host
+        m.d.comb += [link.host.ready.eq(ready & ~keeper.busy), keeper.host.ready.eq(ready & keeper.busy)]
+        ports |= {
+            "i_pause": keeper.busy, "i_command__valid": commands, "o_host__ready": ready,
+            "i_host__valid": Mux(keeper.busy, keeper.host.valid, link.host.valid),
+            "i_host__payload": Mux(keeper.busy, keeper.host.payload.as_value(), link.host.payload.as_value())}

@@ -168,6 +168,8 @@ class HostLink(Requests, Replies, wiring.Component):
         Clocks of a bit on the line.
     plan : LearnPlan or None
         Of a design that learns.
+    keeps : bool
+        The member `hold` exists: while it is 1 no time passes that a result may take.
     address_bits : int
         Bits of a row's number in the banks.
     timeout_bits : int
@@ -183,7 +185,7 @@ class HostLink(Requests, Replies, wiring.Component):
     Raises UsageError if a width, a mark or the image's size does not fit the protocol.
     """
 
-    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None,
+    def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None, keeps=False,
                  address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=RGB_BITS):
         if score_bits > protocol.LOGIT_BITS:
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
@@ -197,7 +199,7 @@ class HostLink(Requests, Replies, wiring.Component):
             raise UsageError(f"host link: result_bits {result_bits}, expected from timeout_bits, {timeout_bits}, to {CYCLES_BITS}")
         self.classes, self.model_mark, self.clocks, self.plan = classes, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
-        self.learns, self.latent_bytes = plan is not None, latent_words * lanes // 8
+        self.learns, self.keeps, self.latent_bytes = plan is not None, keeps, latent_words * lanes // 8
         self.unknown = self.learns and plan.unknown
         learner = (plan.max_classes, plan.host_bits // 8) if plan else (0, 0)
         version = protocol.VERSION if pixel_bits == RGB_BITS else protocol.LEVELS_VERSION
@@ -213,6 +215,7 @@ class HostLink(Requests, Replies, wiring.Component):
             "want_latent": Out(1), "busy": In(1),
             "abort": Out(1),  # strobes to reset the accelerator
             "ready": In(1),  # the weights are loaded
+            **({"hold": In(1)} if keeps else {}),
             "wrong_flash": In(1),  # the flash holds no weights of this configuration
             "model": In(8),  # a byte of the network's name
             "model_next": Out(1),  # strobes to rotate to the next
@@ -298,7 +301,8 @@ class HostLink(Requests, Replies, wiring.Component):
         m.d.comb += [s.tx.bytes.payload.eq(s.byte), s.tx.bytes.valid.eq(s.send)]
         s.sent = s.send & s.tx.bytes.ready
         m.d.sync += [s.offered.eq(s.offer & ~s.sent), s.send.eq(s.offered & s.offer & ~s.sent), s.wrong.eq(s.crc != 0)]
-        m.d.sync += [s.timer.eq(s.timer + 1), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
+        passes = ~self.hold if self.keeps else 1
+        m.d.sync += [s.timer.eq(s.timer + passes), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
         with m.If(s.sent | (s.strobe | s.broken) & ~s.keep):
             m.d.sync += [s.timer.eq(0), s.quiet.eq(0), s.late.eq(0)]
 

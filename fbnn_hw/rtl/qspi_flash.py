@@ -59,6 +59,8 @@ class FlashReader(wiring.Component):
     double : bool
         The flash has twice the clock of sync: in a cycle it may get two pulses and give two data, a byte.  Commands still take a cycle a
         bit.  Four lines alone; `first` and `again` are even.
+    yields : bool
+        The members `hold` and `held` exist; without `sleeps` alone.
 
     Timing: A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
     takes bytes.
@@ -69,7 +71,7 @@ class FlashReader(wiring.Component):
     DEPTH = 4
     """Payloads of `data` on their way or waiting."""
 
-    def __init__(self, chip, clock_hz, offset, first, again, latency=0, sleeps=False, double=False):
+    def __init__(self, chip, clock_hz, offset, first, again, latency=0, sleeps=False, double=False, yields=False):
         if chip.width not in READ_COMMANDS:
             raise UsageError(f"flash: {chip.width} data lines, expected {', '.join(map(str, READ_COMMANDS))}")
         if double and (chip.width != 4 or first % 2 or again % 2):
@@ -81,7 +83,7 @@ class FlashReader(wiring.Component):
         self.chip, self.clock_hz, self.offset, self.latency = chip, clock_hz, offset, latency
         self.double, self.bytes = double, 1 + double
         self.first, self.again = first // self.bytes, again // self.bytes
-        self.sleeps = sleeps
+        self.sleeps, self.yields = sleeps, yields
         self.commands = [(0xFF,), (ENABLE_RESET,), (RESET,), (RELEASE,), *(chip.quad_enable if chip.width == 4 else ())]
         self.wait_bits = max(5, int(chip.wait_s * clock_hz).bit_length())
         self.deselect = max(2, -int(-chip.deselect_s * clock_hz // 1)) + 3 * double
@@ -97,7 +99,10 @@ class FlashReader(wiring.Component):
             # While `sleep` is 1 the flash is sent into deep power-down (B9) at the end of a byte; `asleep` says that it is there, a wait
             # later, and the clock may stop.  Where bytes are still to be read, it is woken afterwards (AB), and after another wait the read
             # goes on where it was.
-            | ({"sleep": In(1), "asleep": Out(1)} if sleeps else {}))
+            | ({"sleep": In(1), "asleep": Out(1)} if sleeps else {})
+            # While `hold` is 1 the flash is let go at the end of a byte that follows the first ones; `held` says that somebody else may
+            # select it.  He leaves it deselected, and the read goes on where it was.
+            | ({"hold": In(1), "held": Out(1)} if yields else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -111,13 +116,15 @@ class FlashReader(wiring.Component):
             s.selected = s.sending | fsm.ongoing("READ")
             if self.sleeps:
                 self._sleep(m, s, fsm)
+            elif self.yields and self.again:
+                self._yield(m, s, fsm)
             self._select(m, s)
 
         sent = unnamed()  # the bit of a command
         m.d.sync += sent.eq(Mux(s.sending, s.following, s.initial))
         # One line while commands are sent; IO2 and IO3 are write protection and hold until Quad Enable is set.
         heading = s.sending & ~(s.reading & s.bit[5])
-        if self.sleeps:
+        if self.sleeps or self.yields and self.again:
             heading = heading | s.resuming & ~s.bit[5]
             out = Mux(s.resuming, s.head[-1], sent)
         else:
@@ -232,6 +239,10 @@ class FlashReader(wiring.Component):
                 start = start & ~self.sleep
                 with m.If(self.sleep & (s.phase == 0)):
                     m.next = "DOWN"
+            elif self.yields and self.again:
+                start = start & ~self.hold
+                with m.If(self.hold & (s.phase == 0)):
+                    m.next = "LET_GO"
             m.d.comb += [s.issue.eq(start), s.clocking.eq((s.phase != 0) | s.issue), s.pulse.eq(s.clocking)]
             m.d.sync += s.bit.eq(0)
             with m.If(s.clocking):
@@ -254,25 +265,55 @@ class FlashReader(wiring.Component):
                 if self.sleeps:
                     with m.If(self.sleep):
                         m.next = "DOWN"
+                elif self.yields:
+                    m.d.comb += self.held.eq(1)
         if not self.first:
             m.d.comb += self.first_done.eq(1)
+
+    def _going_on(self, m, s):
+        """Command and address of the read that goes on."""
+        place = Signal(24)
+        m.d.comb += place.eq(self.offset + (Cat(Const(0, 1), s.position[:23]) if self.double else s.position[:24]))
+        return Cat(place, Const(READ_COMMANDS[self.chip.width], 8))
+
+    def _send(self, m, s, state, bits, following, waited=None):
+        """A state that sends the upper bits of `head`, then clock pulses until `bits` bits have passed."""
+        with m.State(state):
+            m.d.comb += s.pulse.eq(1)
+            m.d.sync += [s.bit.eq(s.bit + 1), s.head.eq(s.head << 1), *([] if waited is None else [waited.eq(0)])]
+            with m.If(s.bit == bits - 1):
+                m.d.sync += s.bit.eq(0)
+                m.next = following
+
+    def _yield(self, m, s, fsm):
+        """Let the flash go, and go on with the read."""
+        s.resuming = fsm.ongoing("RESUME")
+        s.selected = s.selected | s.resuming
+        with m.State("LET_GO"):
+            m.d.sync += s.bit.eq(s.bit + 1)
+            with m.If(s.bit == self.deselect - 1):
+                m.d.sync += s.bit.eq(0)
+                m.next = "HELD"
+        with m.State("HELD"):
+            m.d.comb += self.held.eq(1)
+            m.d.sync += s.head.eq(self._going_on(m, s))
+            with m.If(~self.hold):
+                m.next = "REST"
+        with m.State("REST"):
+            m.d.sync += s.bit.eq(s.bit + 1)
+            with m.If(s.bit == self.deselect - 1):
+                m.d.sync += s.bit.eq(0)
+                m.next = "RESUME"
+        self._send(m, s, "RESUME", 32 + self.chip.dummy, "READ")
 
     def _sleep(self, m, s, fsm):
         """Send the flash into deep power-down, wake it, and go on with the read."""
         waited = unnamed(self.wait_bits + 1)
         s.resuming = fsm.ongoing("POWER_DOWN") | fsm.ongoing("RELEASE") | fsm.ongoing("RESUME")
         s.selected = s.selected | s.resuming
-        place = Signal(24)
-        m.d.comb += place.eq(self.offset + (Cat(Const(0, 1), s.position[:23]) if self.double else s.position[:24]))
 
         def send(state, bits, following):
-            """Send the upper bits of `head`, then clock pulses until `bits` bits have passed."""
-            with m.State(state):
-                m.d.comb += s.pulse.eq(1)
-                m.d.sync += [s.bit.eq(s.bit + 1), s.head.eq(s.head << 1), waited.eq(0)]
-                with m.If(s.bit == bits - 1):
-                    m.d.sync += s.bit.eq(0)
-                    m.next = following
+            self._send(m, s, state, bits, following, waited)
 
         with m.State("DOWN"):  # deselected between two commands
             m.d.sync += [s.bit.eq(s.bit + 1), s.head.eq(POWER_DOWN << 24)]
@@ -290,7 +331,7 @@ class FlashReader(wiring.Component):
                     m.next = "RELEASE"
         send("RELEASE", 8, "WOKEN")
         with m.State("WOKEN"):
-            m.d.sync += [waited.eq(waited + 1), s.head.eq(Cat(place, Const(READ_COMMANDS[self.chip.width], 8)))]
+            m.d.sync += [waited.eq(waited + 1), s.head.eq(self._going_on(m, s))]
             with m.If(waited[-1]):
                 m.next = "RESUME"
         send("RESUME", 32 + self.chip.dummy, "READ")

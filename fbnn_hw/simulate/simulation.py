@@ -78,7 +78,7 @@ class Simulation:
 def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=False, progress=silent, note=None):
     """Simulate a `Design` on images, uint8 RGB (N, 3, S, S).  Returns a `Simulation`.
 
-    `Design.simulate` describes the parameters and the errors.
+    `Design.simulate` describes the parameters and the errors.  netlist may also be a `netlist.Gates`.
     """
     images = encode.checked(images, design.config.size)
     if latent and not design.layout["latent_bits"]:
@@ -91,7 +91,7 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
         _check_waves(design.estimate["first_cycles"], note)
     layers = {} if netlist else design.layout["layers"]
     result = Simulation(len(images), [*layers, "logits"], not stall and not latent)
-    build = design.folder / ("sim_build" + "_netlist" * netlist + "_waves" * bool(waves))
+    build = design.folder / ("sim_build" + "_netlist" * bool(netlist) + "_waves" * bool(waves))
     alone = files.locked(build / ".lock", f"{design.folder}: is being simulated by another program in {build.name}; wait for that one, "
                          "or generate the design once more with another --out")
     with alone, progress(total=1 + len(images), desc="compile, then images") as bar:
@@ -129,7 +129,11 @@ def _build(design, build, images, netlist_wanted, waves, result):
     sources = [design.folder / name for name in SOURCES if (design.folder / name).exists()]
     simulator.check_tools("simulation", simulator.has_library())  # before minutes of synthesis
     options, arguments, level = (), (), None
-    if netlist_wanted:
+    if isinstance(netlist_wanted, netlist.Gates):
+        options, arguments, result.cells = netlist.OPTIONS, netlist.ARGUMENTS, netlist_wanted.cells
+        build.mkdir(parents=True, exist_ok=True)
+        sources = [*netlist.bench_files(design.folder, build), *netlist_wanted.sources]
+    elif netlist_wanted:
         target = design.estimate["target"]
         netlist.family(target)
         options, arguments = netlist.OPTIONS, netlist.ARGUMENTS

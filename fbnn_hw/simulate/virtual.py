@@ -188,6 +188,10 @@ class VirtualBoard:
     Raises InputError where a file of the folder is missing, ToolError where a tool is missing or fails, or the board does not start.
     """
 
+    clock_hz: float = CLOCK_HZ
+    arguments: tuple = ()
+    """More ones of the program, such as "+verilator+seed+1"."""
+
     def __init__(self, folder, image=None, chip=None, build_dir=None, timeout_bits=20, note=None, ahead=False):
         simulator.check_tools("the virtual board")
         self.folder, self.port, self._process = Path(folder), None, None
@@ -198,7 +202,7 @@ class VirtualBoard:
 
     def __enter__(self):
         self.log = open(self.build_dir / "board.log", "w")
-        arguments = [str(self.clocks), str(round(1e12 / CLOCK_HZ)), *([] if sys.platform == "linux" else ["socket"])]
+        arguments = [str(self.clocks), str(round(1e12 / self.clock_hz)), *([] if sys.platform == "linux" else ["socket"]), *self.arguments]
         # Ctrl-C is for the program that talks to the board, which still reads what the board has learned.
         alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {"start_new_session": True}
         self._process = subprocess.Popen([str(self.program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE,

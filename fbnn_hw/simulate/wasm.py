@@ -88,6 +88,7 @@ def wrapper(config):
         .result__payload(result), .result__valid(result_valid), .result__ready(results_ready),
         .latent__payload({{last_word, latent}}), .latent__valid(latent_valid), .latent__ready(results_ready), .want_latent(want_latent),
         {weights if config.weights == "stream" else ""} {".standby(1'b0)," if config.sleeps else ""}
+        {".pause(1'b0)," if config.keeps else ""}
         .command__payload({{count, label[{label - 1}:0], command}}), .command__valid(command_valid), .command__ready(command_ready),
         .refused(refused), .known(), .used(), .frozen(frozen), .host__valid(host_valid), .host__ready(host_ready), .found(found),
         .host__payload({{host_data, host_address[{address - 1}:0], host_space, host_write}}));
@@ -109,9 +110,10 @@ def header(design):
         "BANKS": config.pixels, "WORDS": design.estimate["feature_words_used"], "WORD_BYTES": config.lanes // 8,
         "IMAGE_BYTES": config.image_bytes, "MAX_CLASSES": config.learning.max_classes, "HOST_BYTES": words, "STREAMS": int(streams),
         "BOOT": weight_bytes(config)[0], "BEAT": config.beat_bits // 8,
+        "ANSWERS_UNKNOWN": int(config.learning.unknown), "LABEL_BITS": (max(2, config.learning.max_classes) - 1).bit_length(),
         "IDENTITY": f"{{{', '.join(map(str, identity.pack()))}}}"}
     numbers = {name: getattr(protocol, name) for name in ("SYNC", "REPLY", "ERROR", "HEADER_BYTES", "CRC_BYTES", "OPERAND_BYTES",
-                                                          "CRC_START", "CRC_POLYNOMIAL", "LOGITS", "LATENT")}
+                                                          "CRC_START", "CRC_POLYNOMIAL", "LOGITS", "LATENT", "UNKNOWN", "UNKNOWN_CLASS")}
     enums = {"Opcode": dict(protocol.Opcode.__members__), "Fault": {"NONE": 0, **protocol.Fault.__members__}}
     return "".join([*(f"#define {name} {value}\n" for name, value in values.items()),
                     *(f"constexpr int {name} = {value};\n" for name, value in (numbers | {"SPACES": len(protocol.Space)}).items()),

@@ -34,7 +34,9 @@ class Board:
 
     program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that
     takes one file has "both", and "start" for its address.  Words in braces are replaced.  "also" is
-    such a table for another program.
+    such a table for another program.  "drag" is what the board's drive takes: `page.BITSTREAM`, or the family of a UF2, an integer.
+
+    port: which of the board's serial ports reaches the design, from 0; -1 is the last one.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Board:
     program: dict[str, Any]
     sdram: dict[str, Any] = field(default_factory=dict)
     drive: dict[str, int] = field(default_factory=dict)
+    port: int = -1
 
     @property
     def part(self) -> Target:
@@ -107,4 +110,5 @@ def read(path: Path) -> Board:
             package=page.get("package") or facts.package(), usb=page["usb"], bridge=page.get("bridge", "other"), console=page["console"],
             pins=pins, low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
             program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program},
-            sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {}, drive=dict(drive))
+            sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {}, drive=dict(drive),
+            port=page.get("port", -1))

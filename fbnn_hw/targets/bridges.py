@@ -43,5 +43,11 @@ class Bridge:
         return COMMON[-1]
 
 
+RP2040 = 4_000_000
+"""Bits a second of an RP2040 that passes USB on to its UART, at most.
+
+The firmware of a pico-ice drops a byte that finds the UART's 32 full, and USB brings 64 at once, some 1.3 us each (estimated); answers
+take it some 2.5 us a byte (estimated).  No board has measured them.  Ref: RP2040 datasheet, 4.2.7.1; pico-ice-sdk, src/ice_usb.c.
+"""
 BRIDGES = {bridge.name: bridge for bridge in (Bridge("FT2232H", 12_000_000), Bridge("FT231X", 3_000_000), Bridge("BL616", divides=4),
-                                             Bridge("other"))}
+                                             Bridge("RP2040", RP2040), Bridge("other"))}

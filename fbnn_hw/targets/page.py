@@ -17,6 +17,8 @@ SECTOR = 4096
 """Bytes that a flash erases at a time."""
 ADDRESSES = 2 ** 24
 """Bytes that the three bytes of an address reach."""
+BITSTREAM = "bitstream"
+"""What a drive takes that programs a board with a plain bitstream."""
 WORDS = {"bitstream": "a.bit", "weights": "a.bin", "both": "b.bin", "offset": "0x100000"}
 """Words that a command may have in braces."""
 
@@ -107,8 +109,11 @@ KEYS: dict[str, Key | Table] = {
         "tx": Key(_text, "a pin of the connector, as text", True)}),
     "package": Key(_pattern("[A-Za-z0-9-]+"), "the name of a package"),
     "program": Table(COMMANDS | {
+        "drag": Key(lambda value: value == BITSTREAM or whole(value, 0, 2 ** 32),
+                    f"'{BITSTREAM}', or the family of the UF2 files that the board's drive takes, a whole number"),
         "start": Key(lambda value: whole(value, 0, ADDRESSES), "an address, a whole number from 0"),
         "also": Table(COMMANDS | {"bitstream": replace(COMMANDS["bitstream"], required=True)})}),
+    "port": Key(lambda value: whole(value, 0, 10), "which of the board's serial ports reaches the design, a whole number from 0"),
     "bridge": Key(lambda value: isinstance(value, str) and value in BRIDGES, f"one of {', '.join(BRIDGES)}"),
     "sdram": Table({"chip": Key(_text, "the name of a chip", True)}),
 }

@@ -94,13 +94,14 @@ def synthesise(script, folder, on_line=None, native=False):
 
     native: by the program on PATH, not the Python package.
     """
-    (folder / "synthesis.ys").write_text(script)
-    if native:
-        command = [program("yosys", ""), "-s", "synthesis.ys"]
-    else:
-        command = [sys.executable, "-c", YOSYS, "synthesis.ys"]
-    run(command, folder, "synthesis.log", "synthesis", on_line)
+    run(command(script, folder, native), folder, "synthesis.log", "synthesis", on_line)
     return cells(folder)
+
+
+def command(script, folder, native=False):
+    """The command that runs a script of yosys in `folder`."""
+    (folder / "synthesis.ys").write_text(script)
+    return [program("yosys", ""), "-s", "synthesis.ys"] if native else [sys.executable, "-c", YOSYS, "synthesis.ys"]
 
 
 def cells(folder):

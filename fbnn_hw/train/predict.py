@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from ..base import bits
+from ..base import bits, extras
 from ..base.errors import InputError, UsageError, show, spelled
 from ..base.progress import silent
 from ..ir.network import LATENT
@@ -52,7 +52,7 @@ def _by_reference(network, batches, latent):
 
 
 def _by_torch(network, batches, latent):
-    import torch
+    torch = extras.load("torch", extras.TRAIN, "--backend torch")
 
     from ..nn.network import load
 

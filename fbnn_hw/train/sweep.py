@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..base import files
+from ..base import extras, files
 from ..base.errors import ToolError, UsageError
 from .metrics import are_scores, mean_and_deviation
 
@@ -171,10 +171,7 @@ def submit(commands: Sequence[list[str]], folder: str | Path, options: dict | No
     folder: of its logs.  options: of the executor, such as slurm_partition or timeout_min.  cluster: "slurm", "local", or None for what
     submitit finds.  Raises ToolError where submitit or Slurm is missing.
     """
-    try:
-        import submitit
-    except ImportError:
-        raise ToolError("submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'") from None
+    submitit = extras.load("submitit", "cil", "--submit")
     if cluster == "slurm" and shutil.which("sbatch") is None:
         raise ToolError("sbatch: not found, expected Slurm's commands on this machine with --submit slurm; --submit local needs none")
     executor = submitit.AutoExecutor(folder=folder, cluster=cluster, slurm_max_num_timeout=RESTARTS)

@@ -1,4 +1,5 @@
-// Template: wires and an instance of accelerator.v, to be copied.  The ports: docs/integration.md of fbnn-hw.
+// Template: wires and an instance of accelerator, to be copied.  The ports: docs/integration.md of fbnn-hw.
+// Ports that you do not use: an output stays open, ready of a stream that leaves is 1, any other input is 0.
 
 // clk: every register takes its rising edge
 wire clk;  // input

@@ -313,9 +313,19 @@ class Desk:
             self.learner.restore(start[1])
             if self.learner.frozen or number == self.design.config.learning.max_classes:
                 break
+            stored, of = np.array(self.learner.buffer.labels[:self.learner.buffer.used], int), self.learner.buffer.latents
+            right = self._right(of, stored)
             result += self.way(start, [lambda x, one=one, to=number: x.learn(one[None], [to]) for _ in range(passes) for one in latents],
                                [label])
+            for _ in range(10):  # rounds of 100, while a class has lost more than a tenth of its exemplars
+                gone = right.astype(int) - self._right(of, stored)
+                if not any(10 * gone[stored == one].sum() > (stored == one).sum() for one in set(stored.tolist()) - {number}):
+                    break
+                result += self.way(result[-1], [lambda x: x.rehearse(64), lambda x: x.rehearse(36)])
         return result
+
+    def _right(self, latents, labels):
+        return self.learner.classify(latents) == labels if len(labels) else np.zeros(0, bool)
 
     def way_back(self, state):
         """The state of the file before, or that before a lesson that ended early, frozen as the board is."""

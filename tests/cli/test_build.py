@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw.base import files
-from fbnn_hw.base.errors import ToolError
+from fbnn_hw.base.errors import MismatchError, ToolError
 from fbnn_hw.cli import _doctor_board, doctor
-from fbnn_hw.fpga import programmer, seeds, toolchain
+from fbnn_hw.data import datasets
+from fbnn_hw.fpga import compared, programmer, seeds, toolchain, unpacked
 from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import checkpoint
+from fbnn_hw.reference import inference
 from fbnn_hw.targets import boards, synthesis
 from tests import strategies
+from tests.fpga import turned
 from tests.fpga.nextpnr import install, reached
 
 
@@ -51,18 +54,16 @@ def memory(tmp_path_factory):
 
 
 find = programmer.find
-PLACED = """        "core.link.count_SB_DFF_Q": {
-            "NEXTPNR_BEL": "X3/Y5/lc1",
-        "core.accelerator.bank2.ram": {
-            "NEXTPNR_BEL": "X4/Y5/lc1"
-"""
+PLACED = json.dumps({"modules": {"top": {"cells": {
+    name: {"type": "ICESTORM_LC", "attributes": {"NEXTPNR_BEL": bel}, "parameters": {}, "connections": {}}
+    for name, bel in (("core.link.count_SB_DFF_Q", "X3/Y5/lc1"), ("core.accelerator.bank2.ram", "X4/Y5/lc1"))}}}}, indent=2)
 
 
 @pytest.fixture
 def tools(monkeypatch):
     """Tools that take no time; returns how often place and route ran and lets a test set the clock reached, "mhz", for all seeds or as
     {seed: MHz}, or a call that fails."""
-    calls = {"place": 0, "mhz": 53.5, "nextpnr": None, "icetime": None, "fail": None}
+    calls = {"place": 0, "mhz": 53.5, "nextpnr": None, "icetime": None, "fail": None, "compared": None}
 
     class Job:
         def __init__(self, command, where, seed):
@@ -99,6 +100,7 @@ def tools(monkeypatch):
     monkeypatch.setattr(toolchain, "verify_pins", lambda *arguments: None)
     monkeypatch.setattr(synthesis, "synthesise", synthesise)
     monkeypatch.setattr(seeds, "Job", Job)
+    monkeypatch.setattr(compared, "compare", lambda inputs, where, record: calls["compared"])
     monkeypatch.setattr(toolchain, "icetime", lambda target, package, asc: asc.exists() and calls["icetime"])
     monkeypatch.setattr(toolchain, "pack", lambda flow, options, folder, tools: (
         folder / flow.bitstream).write_text(next(word for word in options if word.startswith("seed-"))))
@@ -298,8 +300,8 @@ def test_xilinx(memory, tools, answer, refused, cli):
         f"openFPGALoader -b arty -f {where / 'bitstream.bit'}"]
 
 
-def test_a_whole_build(tmp_path, answer, monkeypatch):
-    """The real tools, from a network to a bitstream for the UP5K: the only slow one."""
+def test_a_whole_build(tmp_path, answer, cli, monkeypatch):
+    """The real tools, from a network to a bitstream for the UP5K and back: the only slow one."""
     checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
     answer("generate", "--model", tmp_path / "smallest.pt", "--target", "ice40", "--pixels", 4, "--lanes", 16, "--outputs", 4,
            "--out", tmp_path / "rtl_out")
@@ -327,6 +329,59 @@ def test_a_whole_build(tmp_path, answer, monkeypatch):
     monkeypatch.setattr(programmer, "find", lambda name: name)
     planned = answer("flash", folder, "--board", "icebreaker", "--dry-run")["commands"]
     assert planned == [f"iceprog -o 0x100000 {where / 'flash.bin'}", f"iceprog {where / 'bitstream.bin'}"]
+    if unpacked.icebox():
+        _the_bitstream(folder, where, made, answer, cli)
+
+
+def _the_bitstream(folder, where, made, answer, cli):
+    """It is the placed netlist, also when asked later; bits that are turned are found; it gives the reference's bits."""
+    assert made["compared"]["LUTs"] == made["compared"]["ICESTORM_LC"] > 2000 and made["compared"]["ICESTORM_DSP"] == 3
+    again = answer("build", folder, "--board", "icebreaker", "--clock", 18, "--check")
+    assert again["compared"] == made["compared"]
+    netlist = json.loads((where / "seed-1" / toolchain.CELLS).read_text())
+    chip = unpacked.unpack(where / "bitstream.bin")
+    seed = 670
+    assert not turned.draw(chip, netlist, 22, seed), f"seed {seed}"
+    assert not compared.Comparison(chip, netlist).differences
+    found = answer("simulate", folder, "--bitstream", "--images", 2)
+    assert found["board"] == "icebreaker" and found["clock_hz"] == 18e6 and found["lesson"] is None
+    expected = inference.logits(strategies.smallest(), datasets.test_images(8, 2))
+    assert found["logits"] == expected.tolist()
+    name, cell = next((name, cell) for name, cell in netlist.items() if cell["parameters"].get("DFF_ENABLE") == "1")
+    cell["parameters"]["SET_NORESET"] = "10"[int(cell["parameters"]["SET_NORESET"])]
+    (where / "seed-1" / toolchain.CELLS).write_text(json.dumps(netlist))
+    code, _, err = cli("build", folder, "--board", "icebreaker", "--clock", 18, "--check")
+    assert code == 6 and f"1 difference from the placed netlist: {name} at {cell['bel']}: SET_NORESET is" in err
+    (where / "bitstream.bin").write_bytes(b"no bitstream")
+    code, _, err = cli("simulate", folder, "--bitstream")
+    assert code == 3 and "not a whole bitstream of an iCE40" in err
+
+
+def test_a_bitstream_that_differs_is_no_build(design, tools, cli, answer, refused, monkeypatch):
+    def differs(inputs, where, record):
+        raise MismatchError(f"{where / 'bitstream.bin'}: 1 difference from the placed netlist: a: b", {"differences": ["a: b"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(compared, "compare", differs)
+        code, _, err = cli("build", design, "--board", "icebreaker", "--rebuild")
+    assert code == 6 and "1 difference from the placed netlist" in err and not (design / "build-icebreaker" / "build.json").exists()
+    code, line = refused("flash", design, "--board", "icebreaker", "--dry-run")
+    assert "run fbnn-hw build" in line
+    tools["compared"] = {"ICESTORM_LC": 7, "wires": 9}
+    assert answer("build", design, "--board", "icebreaker", "--check")["compared"] == tools["compared"]
+    assert "compared bitstream with the placed netlist: 7 LC, 9 wires: equal" in cli("build", design, "--board", "icebreaker", "--check")[1]
+
+
+def test_what_cannot_be_compared(design, tools, refused, cli, monkeypatch):
+    monkeypatch.setattr(unpacked, "icebox", lambda: None)
+    for command in ("build", design, "--board", "icebreaker", "--check"), ("simulate", design, "--bitstream", "icebreaker"):
+        cli("build", design, "--board", "icebreaker")
+        code, line = refused(*command)
+        assert code == 5 and "icebox: not installed" in line and "apt install fpga-icestorm" in line
+    assert "note     icebox: not installed" in cli("build", design, "--board", "icebreaker", "--rebuild")[1]
+    code, line = refused("simulate", design, "--bitstream", "ulx3s-85f")
+    assert code == 2 and "only the bitstream of an iCE40 can be read back" in line
+    code, line = refused("simulate", design, "--bitstream", "icebreaker", "--waves")
+    assert code == 2 and "--waves: expected without --bitstream" in line
 
 
 @pytest.mark.parametrize("changes, options, words", [
@@ -575,3 +630,22 @@ def test_the_record_is_json(design, tools, answer):
     answer("build", design, "--board", "icebreaker")
     record = json.loads((design / "build-icebreaker" / "build.json").read_text())
     assert record["tools"] == {"pyosys": "0.70"} and record["seed"] == 1 and len(record["seeds"]) == 1 and os.sep not in record["bitstream"]
+
+
+def test_a_file_for_the_drive(design, memory, tools, answer, refused, cli):
+    """`build --drag` writes it beside the bitstream, a build without it removes it, and what the drive cannot take is refused at once."""
+    where = design / "build-pico-ice"
+    assert f"drag     {where / 'drag.uf2'}\n" in cli("build", design, "--board", "pico-ice", "--drag")[1]
+    data = (where / "drag.uf2").read_bytes()
+    pages = {int.from_bytes(data[i + 12:i + 16], "little"): data[i + 32:i + 288] for i in range(0, len(data), 512)}
+    image = (where / "flash.bin").read_bytes()
+    assert pages[0].startswith((where / "bitstream.bin").read_bytes())
+    assert b"".join(pages[address] for address in sorted(pages) if address)[:len(image)] == image
+    answer("build", design, "--board", "pico-ice", "--rebuild")
+    assert not (where / "drag.uf2").exists()
+    for name, reason in (("icebreaker", "iCEBreaker shows no drive"), ("icesugar", "the drive of iCESugar v1.5 takes a plain bitstream")):
+        code, line = refused("build", design, "--board", name, "--drag", "--rebuild")
+        assert code == 2 and line.startswith(f"fbnn-hw build: --drag: {reason}")
+    assert not (design / "build-icesugar").exists()
+    folder = memory("ecp5-25f")
+    assert f"drag     {folder / 'build-icesugar-pro' / 'bitstream.bit'}\n" in cli("build", folder, "--board", "icesugar-pro", "--drag")[1]

@@ -14,8 +14,8 @@ from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
-FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "bench.cpp", "bench.py", "ci.yml",
-         "config.json", "diagram.svg", "estimate.json",
+FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "accelerator.vlt", "bench.cpp", "bench.py", "ci.yml",
+         "config.json", "diagram.svg", "estimate.json", "expected.hex", "golden.hex", "sim.v",
          "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
          "test_accelerator.py", "testbench.v", "weights.hex"}
 SHIPPED = Path(checkpoints.__file__).parent
@@ -40,7 +40,9 @@ def test_writes_what_the_page_lists(folders):
     assert {path.name for path in folders[0].iterdir()} == FILES
     assert folders[0].name.startswith("0.5mb-10c-generic-")
     table = (Path(__file__).parents[2] / "docs" / "commands.md").read_text().split("## What comes out")[1].split("\n\n")[2]
-    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | {"weights.bin", "SB_SPRAM256KA.v", "accelerator_axis.v"}  # for some
+    for_some = {"weights.bin", "SB_SPRAM256KA.v", "accelerator_axis.v", "accelerator_wb.v", "accelerator_axil.v", "registers.md",
+                "registers.h", "registers.json", "fbnn.h", "fbnn.c"}
+    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == FILES | for_some
 
 
 @pytest.mark.parametrize("step", range(4))
@@ -113,7 +115,8 @@ def test_the_manifest_names_every_file(folders):
     (("--target", "ice40", "--outputs", "3"), 2, "--outputs 3: expected a power of two from --pixels (4) to --lanes (16)"),
     (("--target", "ice40", "--pixels", "8"), 2,
      "--pixels 8 --lanes 16: iCE40UP5K-SG48 has 4 feature banks of 16 bits, expected --pixels 4 --lanes 16"),
-    (("--target", "ice40", "--counter-bits", "4"), 2, "--max-classes, --exemplars, --counter-bits, --forget, --start: only with --learn"),
+    (("--target", "ice40", "--counter-bits", "4"), 2,
+     "--max-classes, --exemplars, --counter-bits, --forget, --keep, --start: only with --learn"),
     (("--target", "ice40", "--learn", "--counter-bits", "9"), 2, "--counter-bits: found '9', expected a whole number from 1 to 8"),
     (("--target", "ice40", "--learn", "--max-classes", "2000"), 2, "--max-classes: found '2000', expected a whole number from 1 to 1,024"),
     (("--target", "ice40", "--learn", "--exemplars", "0"), 2, "--exemplars: found '0', expected a whole number from 1"),

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from fbnn_hw import Board
+from fbnn_hw import design as designs
 from fbnn_hw.base import files
 from fbnn_hw.base.errors import InputError
 from fbnn_hw.board.interpreted import InterpretedBoard
@@ -25,7 +26,7 @@ from fbnn_hw.machine.protocol import Opcode, encode
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate import virtual
-from tests import strategies, virtual_boards
+from tests import kinds, strategies, virtual_boards
 from tests.adversary.lessons import Line
 from tests.data import test_folder as folders
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
@@ -294,7 +295,7 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     data = datasets.Images(strategies.images(3, 12, 8), np.arange(12) % 3, (classes[1], "other", classes[0]))
     monkeypatch.setattr(datasets, "load", lambda name, data_dir=None, split="train", progress=None: data)
     np.save(tmp_path / "cats.npy", strategies.images(1, 2, 8))
-    result = answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)
+    result = answer("learn", "--label", "cat", tmp_path / "cats.npy", "--rehearse", 0, *board)
 
     twin = AcceleratorConfig.from_json((folder / "config.json").read_text()).learning.learner(network)
     kept = data.select(classes).thinned(1)
@@ -487,3 +488,40 @@ def test_refusals(refused, tmp_path):
         with pytest.raises(InputError) as error:
             Taught.read(tmp_path / name)
         assert str(error.value) == f"{tmp_path / name}: {message}"
+
+
+def test_a_lesson_rehearses_until_no_class_has_lost_more_than_a_tenth(tmp_path):
+    """Drawn until lessons were seen that need none, some and all of the replays; the board is the reference throughout."""
+    source, seen = np.random.default_rng(kinds.seed()), set()
+    network = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
+    design = designs.generate(network, "ice40", out=tmp_path, learn=True, start="empty", max_classes=6, exemplars=40, outputs=4)
+    for _ in range(30):
+        with Board.interpreted(design) as board:
+            board.reset()
+            twin, most = design.learner(), int(source.choice([200, 250, 1000]))
+            for label in range(6):
+                images = source.integers(0, 256, (5, 3, 8, 8), np.uint8)
+                latents = inference.latents(network, images)
+                stored, of = np.array(twin.buffer.labels[:twin.buffer.used]), twin.buffer.latents
+                right = twin.classify(of) == stored if twin.known else []
+                lesson = board.learn(images, f"thing {label}", rehearse=most)
+                for _ in range(lesson.passes):
+                    twin.learn(latents, [label] * len(images))
+                done = 0
+                while True:
+                    now = twin.classify(of) == stored if len(stored) else []
+                    lost = [f"thing {n}" for n in range(label)
+                            if 10 * (sum(right[stored == n]) - sum(now[stored == n])) > sum(stored == n)]
+                    if not lost or done == most:
+                        break
+                    count = min(100, most - done)
+                    twin.rehearse(count)
+                    done += count
+                assert (lesson.rehearsed, lesson.lost) == (done, lost) and board.chip.snapshot() == twin.snapshot()
+                seen.add("none" if not done else "all" if lost else "some")
+                board.undo()
+                assert board.names == [f"thing {n}" for n in range(label)]
+                board.undo()
+        if seen == {"none", "some", "all"}:
+            break
+    assert seen == {"none", "some", "all"}

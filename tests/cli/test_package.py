@@ -29,7 +29,7 @@ def test_every_folder_with_code_is_a_package():
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     assert packages == sorted(packages)
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "fbnn_hw").rglob("__init__.py")}
-    assert len(folders) > 15 and folders == set(packages) - {"fbnn_hw.boards", "fbnn_hw.docs"}
+    assert len(folders) > 15 and folders == set(packages) - {"fbnn_hw.boards", "fbnn_hw.docs", "fbnn_hw.driver"}
 
 
 def test_no_help_text_names_a_file_of_a_checkout():
@@ -52,6 +52,12 @@ def test_what_an_installed_package_has_of_docs(installed):
         assert {path.name for path in folder.glob(pattern)} == {path.name for path in (ROOT / "docs").glob(pattern)} != set()
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"json", "pictures"}
     assert run(installed, "help").stdout.rstrip("\n") == overview()
+
+
+def test_what_an_installed_package_has_of_the_driver(installed):
+    files = {path.relative_to(ROOT / "driver") for path in (ROOT / "driver").rglob("*.*")}
+    assert {path.relative_to(installed / "fbnn_hw" / "driver") for path in (installed / "fbnn_hw" / "driver").rglob("*.*")} == files
+    assert {"fbnn.c", "fbnn.h", "registers.md"} <= {path.name for path in files}
 
 
 def run(installed, *argv):

@@ -348,3 +348,16 @@ def test_a_file_that_never_ends(tmp_path, refused):
         assert refused("report", folder)[0] == 3
         path.unlink()
         path.write_text(text)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "\udfffx"])
+@pytest.mark.parametrize("key", ["model", "checkpoint", "tools"])
+def test_a_text_that_no_file_can_hold_is_damage(text, key, tmp_path, refused):
+    folder, _ = write(tmp_path, "smallest", "ice40")
+    path = folder / "manifest.json"
+    values = json.loads(path.read_text())
+    values[key] = {"model": text, "checkpoint": {"file": text, "sha256": "0" * 64}, "tools": {"amaranth": text}}[key]
+    path.write_text(json.dumps(values))
+    code, line = refused("report", folder)
+    assert code == 3 and line == f"fbnn-hw report: {path}: damaged, expected what `fbnn-hw generate` wrote; generate the folder again"
+    assert not (folder / "report.html").exists()

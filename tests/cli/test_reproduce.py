@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import pytest
 
+from fbnn_hw.base import extras
 from fbnn_hw.base.errors import ToolError, UsageError
 from fbnn_hw.cli._paper import EXHIBITS
 from fbnn_hw.cli.pretrain import NAMES
@@ -297,7 +298,7 @@ def test_without_submitit(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)
     with pytest.raises(ToolError) as error:
         sweep.submit([["--version"]], tmp_path)
-    assert str(error.value) == "submitit: not installed, expected for --submit; python -m pip install 'fbnn-hw[cil]'"
+    assert str(error.value) == "submitit: not installed, expected for --submit; " + extras.installing("cil")
 
 
 def test_the_object_of_runs_that_fail_or_are_submitted(cli, tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
-"""The model of a flash beside that of cocotbext-qspi, on the same wires."""
+"""The model of a flash beside that of cocotbext-qspi, and beside the vendor's where somebody has it, on the same wires."""
 
 import importlib.util
+import os
 import random
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -79,3 +81,31 @@ def test_beside_cocotbext_qspi(tmp_path, seed):
     assert len(wrong) == busy > 0 and all((mine, other) == (1, "0") for _, mine, other in wrong), wrong
     assert count > 8_000 and not set(spi.flash.faults) - {"written without write enable"} and len(set(found)) > 50
 
+
+VENDORS = """
+`timescale 1ps / 1ps
+module qspi_flash #(parameter PROGRAM_NS = 0, ERASE_NS = 0) (input wire clk, input wire csb, inout wire [3:0] io);
+    // It programs a first byte in tBP1, and each other one in 1/256 of tPP: here 128 of them in PROGRAM_NS.
+    W25Q128JVxIQ #(.tSE(ERASE_NS), .tBP1(PROGRAM_NS - 127 * 5), .tPP(256 * 5)) flash (
+        .CLK(clk), .CSn(csb), .DIO(io[0]), .DO(io[1]), .WPn(io[2]), .HOLDn(io[3]));
+endmodule
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beside_the_vendors(tmp_path, seed):
+    """All bits are equal once its times are ours.  FBNN_W25Q: the folder of Winbond's W25Q128JVxIQ.v and of what it reads."""
+    folder = os.environ.get("FBNN_W25Q")
+    if not folder:
+        pytest.skip("no FBNN_W25Q, the folder of Winbond's W25Q128JVxIQ.v (version 1.0)")
+    text = (Path(folder) / "W25Q128JVxIQ.v").read_text()
+    for name in ("MEM", "SECSI", "SFDP", "SREG"):
+        text = re.sub(rf"(`define {name}_FILENAME +).*", rf'\1"{name}.TXT"', text)
+        content = "@0 " + "FF " * 65536 if name == "MEM" else (Path(folder) / f"{name}.TXT").read_text()
+        (tmp_path / f"{name}.TXT").write_text(content)
+    (tmp_path / "W25Q128JVxIQ_inc.v").write_text((Path(folder) / "W25Q128JVxIQ_inc.v").read_text())
+    (tmp_path / "flash.v").write_text(VENDORS + text.replace('import "DPI-C" function string getenv(input string env_name);', ""))
+    spi = Spi(Flash(seed, scale=1000))
+    busy, found = scene(spi, seed, 45 * US, 700 * NS)
+    wrong, count = compared(spi.events, play(tmp_path, spi.events, [tmp_path / "flash.v"]))
+    assert not wrong and busy and count > 8_000 and len(set(found)) > 50

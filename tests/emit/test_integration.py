@@ -1,7 +1,9 @@
 """What lies beside accelerator.v for a designer: a template that compiles, a clock, a core file that names files that are there."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.design import integration
 from fbnn_hw.simulate import simulator
 from fbnn_hw.simulate.bench import bench
@@ -62,13 +65,94 @@ def test_lint_of_the_core_has_every_module(folder, tmp_path):
     """The Verilog of the filesets of `lint`, from another folder, as FuseSoC runs it."""
     core = (folder / "accelerator.core").read_text()
     used = re.search(r"^  lint:\n    filesets: \[([\w, ]+)\]", core, re.MULTILINE)[1].split(", ")
-    sets = dict(re.findall(r"^  (\w+):\n    file_type: verilogSource\n    files:\n((?:      - .*\n)+)", core, re.MULTILINE))
-    names = [name for fileset in used for name in re.findall(r"- ([\w.]+\.v)$", sets[fileset], re.MULTILINE)]
+    sets = dict(re.findall(r"^  (\w+):\n    file_type: \w+\n    files:\n((?:      - .*\n)+)", core, re.MULTILINE))
+    names = [name for fileset in used for name in re.findall(r"- ([\w.]+\.(?:v|vlt))$", sets[fileset], re.MULTILINE)]
     assert "models" not in re.search(r"^  default:\n    filesets: (.*)", core, re.MULTILINE)[1]
     executable, root = simulator.verilator()
-    done = subprocess.run([executable, "--lint-only", "-Wno-fatal", "--top-module", "accelerator", *(str(folder / name) for name in names)],
+    done = subprocess.run([executable, "--lint-only", "-Wall", "--top-module", "accelerator", *(str(folder / name) for name in names)],
                           env={"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def lint(folder, top, *names, warnings=()):
+    """What Verilator says with all rules on but those of the waiver file."""
+    executable, root = simulator.verilator()
+    done = subprocess.run([executable, "--lint-only", "-Wall", *warnings, "--top-module", top, *names],
+                          env={"VERILATOR_ROOT": str(root)}, capture_output=True, text=True, cwd=folder)
+    return done.returncode, done.stderr
+
+
+def models(folder):
+    return ["SB_SPRAM256KA.v"] if (folder / "SB_SPRAM256KA.v").exists() else []
+
+
+def test_lint_with_the_waivers_that_ship(folder):
+    assert lint(folder, "accelerator", "accelerator.vlt", "accelerator.v", *models(folder)) == (0, "")
+    assert "WIDTH" in lint(folder, "accelerator", "accelerator.v", *models(folder))[1]
+
+
+@pytest.mark.parametrize("target, wrapper", [("ice40", "wishbone"), ("generic", "axi-lite"), ("ecp5", "axi-stream")])
+def test_a_name_for_the_top(target, wrapper, tmp_path):
+    """All modules of one file have names that begin with it, so that two designs are one project; the folder stays what it was."""
+    network = strategies.smallest_learner()
+    learn = {"learn": True, "max_classes": 4, "exemplars": 3} if target == "ice40" else {}
+    made = design.generate(network, target, out=tmp_path, wrapper=wrapper, top="cam", **learn).folder
+    text = (made / "cam.v").read_text()
+    modules = re.findall(r"^module \\?([\w.$]+)", text, re.MULTILINE)
+    assert "cam" in modules and "cam_core" in modules and all(re.match(r"cam\b|cam[_.]", name) for name in modules)
+    images = [name for name in re.findall(r'"(\w+\.hex)"', text)]
+    assert all(name == "cam_weights.hex" and (made / name).is_file() for name in images)
+    assert bool(images) == ("fbnn_weight_memory" in (made / "accelerator.v").read_text())
+    other = (made / "accelerator.v").read_text()
+    (made / "both.v").write_text(f"`timescale 1ns / 1ps\nmodule both;\n{(made / 'instance_cam.v').read_text()}endmodule\n")
+    assert lint(made, "cam", "cam.vlt", "cam.v", *models(made)) == (0, "")
+    assert lint(made, "both", "cam.vlt", "both.v", "cam.v", *models(made), warnings=["-Wno-UNDRIVEN", "-Wno-UNUSED"]) == (0, "")
+    (made / "both.v").unlink()
+    core = (made / "accelerator.core").read_text()
+    assert re.findall("toplevel: (.*)", core) == ["cam", "cam", "sim"]
+    assert "- cam.v\n" in core and "- accelerator.v" not in core.split("  bench:")[0]
+    assert "module accelerator" in other and (made / "cam.sdc").is_file()
+
+
+@pytest.mark.parametrize("name", ["wire", "2cam", "a-b", "accelerator", "", "a" * 60])
+def test_names_that_no_module_can_have(name, tmp_path):
+    with pytest.raises(UsageError, match="--top .*expected a name"):
+        design.generate(strategies.smallest(), "generic", out=tmp_path, top=name)
+
+
+def fileset(core, name):
+    """[(file, its name where it is used)] of a fileset of a core."""
+    listed = re.search(rf"^  {name}:\n    file_type: \w+\n    files:\n((?:      - .*\n)+)", core, re.MULTILINE)[1]
+    return [(file, (re.search("copyto: (.*)}", rest) or [0, file])[1]) for file, rest in re.findall(r"- ([\w.]+)(.*)", listed)]
+
+
+@pytest.mark.skipif(not shutil.which("iverilog"), reason="no iverilog")
+def test_the_cores_simulation_in_icarus(folder, tmp_path):
+    """As FuseSoC's target `sim` runs it; a wrong logit ends it with an error."""
+    files = fileset((folder / "accelerator.core").read_text(), "bench")
+    for name, there in files:
+        shutil.copy(folder / name, tmp_path / there)
+    sources = [there for _, there in files if there.endswith(".v")]
+    subprocess.run(["iverilog", "-g2012", "-s", "sim", "-o", "sim", *sources], cwd=tmp_path, check=True)
+    done = subprocess.run(["vvp", "sim"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "all 4 logits are the reference's" in done.stdout, done.stdout
+    first, *rest = (tmp_path / "expected.hex").read_text().splitlines()
+    (tmp_path / "expected.hex").write_text("\n".join([f"{int(first, 16) ^ 2:08x}", *rest]))
+    done = subprocess.run(["vvp", "sim"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0 and "logit 0: found" in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("fusesoc"), reason="no fusesoc (pip install fusesoc)")
+@pytest.mark.parametrize("target, tool", [("lint", "make"), ("sim", "iverilog")])
+def test_the_core_in_fusesoc(folder, target, tool, tmp_path):
+    if not shutil.which(tool):
+        pytest.skip(f"no {tool}")
+    name = re.search("^name: (.*)$", (folder / "accelerator.core").read_text(), re.MULTILINE)[1]
+    program, root = simulator.verilator()
+    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    done = subprocess.run(["fusesoc", "--cores-root", str(folder), "run", "--target", target, name], cwd=tmp_path, capture_output=True,
+                          text=True, env=os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)})
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 REGISTERS = "$dff,$dffe,$sdff,$sdffe"

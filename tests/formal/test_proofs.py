@@ -77,6 +77,7 @@ MUTATIONS = {
     "learner_command": ("Learner", "changes & (self.frozen | ~s.rehearses & ~s.legal)", "changes & ~s.rehearses & ~s.legal"),
     "board_latent": ("BoardTop", "link.result.valid.eq(result.valid & ~link.latent.valid)", "link.result.valid.eq(result.valid)"),
     "wrapper_stable": ("AxiStreamWrapper", 'piece.o.ready.eq(getattr(self, f"{name}_tready"))', "piece.o.ready.eq(1)"),
+    "registers_answer": ("RegisterBus", "| ~self.whole | (waited == registers.PATIENCE)", "| ~self.whole"),
     "noise": ("NoiseTable", "gumbel_table(temperature)", "gumbel_table(temperature + 1)"),
 }
 """{property: (component, words of its source, what stands there in the broken copy)}.  One does for properties that differ in sizes."""

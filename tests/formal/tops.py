@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal, Value
 
-from fbnn_hw.machine import protocol
+from fbnn_hw.machine import protocol, registers
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.machine.protocol import Command, Opcode
 from fbnn_hw.reference.learning import Head, LearnConfig
@@ -13,6 +13,7 @@ from fbnn_hw.rtl.axi_stream import AxiStreamWrapper
 from fbnn_hw.rtl.board_top import BoardTop
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.learning.learner import Learner
+from fbnn_hw.rtl.registers import RegisterBus
 from sim.engine import config
 from tests.formal.properties import ANY, around, one_state
 from tests.formal.prove import Property
@@ -178,7 +179,28 @@ def wrapper_stable():
     return Property(m, [reset, dut.aclk, *inputs, *(ready for _, ready, _ in offers), *outputs], 2, ANY)
 
 
+def registers_answer(patience=3):
+    """Every access is answered within `patience` + 2 clocks, whatever the accelerator does, and an answer has a request; any state."""
+    before = registers.PATIENCE
+    try:
+        registers.PATIENCE = patience
+        dut = RegisterBus(config(latent_words=2))
+        inside, ports = opened(dut)
+    finally:
+        registers.PATIENCE = before
+    m, clock = around(inside)
+    inputs = [dut.request, dut.write, dut.address, dut.data, dut.whole]
+    waits, asked, last = Signal(range(2 * patience + 4)), Signal(), Signal(len(Cat(*inputs)))
+    m.d.comb += asked.eq(dut.request & ~dut.ack)
+    m.d.sync += [waits.eq(Mux(asked, waits + 1, 0)), last.eq(Cat(*inputs))]
+    m.d.comb += [Assume((waits == 0) | (last == Cat(*inputs))), Assert(waits <= patience + 2),
+                 Assert((clock == 0) | ~dut.ack | (waits != 0))]
+    outputs = [ports[name] for name in ports if name.startswith("o_")]
+    return Property(m, [*inputs, *outputs], 2 * patience + 6, ANY)
+
+
 PROPERTIES = {
+    "registers_answer": registers_answer,
     "link_silence": link_silence,
     "learner_command": learner_command,
     "board_latent": board_latent,

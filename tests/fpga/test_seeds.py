@@ -28,11 +28,11 @@ def test_the_best_of_three(nextpnr, tmp_path):
         folder = tmp_path / f"seed-{seed}"
         assert not {"placed.json", "delays.sdf"} & {path.name for path in folder.iterdir()}
         assert json.loads((folder / "placement.json").read_text())["components"] == {"pins and clock": [[3, 5, 2]], "link": [[3, 5, 1]]}
-        assert seeds.finished(tmp_path, seed, "key", "placed.txt") == results[seed]
-        assert seeds.finished(tmp_path, seed, "other", "placed.txt") is None
+        assert seeds.finished(tmp_path, seed, "key", "ice40") == results[seed]
+        assert seeds.finished(tmp_path, seed, "other", "ice40") is None
     (tmp_path / "seed-1" / "placed.txt").unlink()
     (tmp_path / "seed-2" / "result.json").write_text("{")
-    assert [seeds.finished(tmp_path, seed, "key", "placed.txt") for seed in (1, 2, 7)] == [None] * 3
+    assert [seeds.finished(tmp_path, seed, "key", "ice40") for seed in (1, 2, 7)] == [None] * 3
 
 
 def test_as_many_at_a_time_as_asked_for(nextpnr, tmp_path):
@@ -96,8 +96,8 @@ def test_an_interrupt_ends_all_and_keeps_what_is_done(nextpnr, tmp_path):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)
-    assert seeds.finished(tmp_path, 1, "key", "placed.txt")["fmax_mhz"] == pytest.approx(40)
-    assert seeds.finished(tmp_path, 2, "key", "placed.txt") is None
+    assert seeds.finished(tmp_path, 1, "key", "ice40")["fmax_mhz"] == pytest.approx(40)
+    assert seeds.finished(tmp_path, 2, "key", "ice40") is None
 
 
 def test_how_many_at_once(monkeypatch):

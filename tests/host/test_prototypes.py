@@ -142,7 +142,7 @@ def test_what_has_no_meaning_is_refused(network, tmp_path):
                            ({"learn": "means", "unknown": True}, "--unknown: only with --learn nearest-mean"),
                            ({"learn": "means", "start": "model"}, "--start model: expected empty with --learn means, which begins with"),
                            ({"learn": True, "start": "none"}, "--start none: expected model or empty"),
-                           ({"forget": True}, "--exemplars, --counter-bits, --forget, --start: only with --learn")):
+                           ({"forget": True}, "--exemplars, --counter-bits, --forget, --keep, --start: only with --learn")):
         with pytest.raises(UsageError, match=words):
             designs.generate(network, "ice40", out=tmp_path, **options)
     assert not list(tmp_path.iterdir())
@@ -160,3 +160,27 @@ def test_an_extractor_that_cannot_learn_is_refused(rule, tmp_path):
         with pytest.raises((FitError, InputError), match=words):
             designs.generate(strategies.fill(unfit, 1), "ice40", out=tmp_path, learn=rule)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("rule", ["nearest-mean", "prototypes", "means"])
+def test_a_lesson_says_first_which_class_is_close(rule, network, tmp_path):
+    """Two names for the same pictures are close, pictures of their own are not; said before the board has learned any of them."""
+    design = designs.generate(network, "ice40", out=tmp_path, outputs=4, max_classes=4, learn=rule)
+    source = np.random.default_rng(11)
+    bases = source.integers(0, 256, (3, 1, 3, 8, 8))
+    cup, mug, key = np.clip(bases[[0, 0, 1]] + source.integers(-9, 10, (3, 10, 3, 8, 8)), 0, 255).astype(np.uint8)
+    with Board.interpreted(design) as board:
+        said = []
+
+        def note(line):
+            said.append((line, list(board.names), board.chip.snapshot()))
+
+        assert board.learn(cup, "cup", note=note).close is None
+        assert board.learn(key, "key", note=note).close is None and not said
+        before = board.chip.snapshot()
+        lesson = board.learn(mug, "mug", note=note)
+        [(line, names, snapshot)] = said
+        assert lesson.close.name == "cup" and 2 < lesson.close.mistaken <= 10
+        assert line.startswith(f"mug is close to cup: {lesson.close.mistaken} of 10 images, each judged by others of the lesson, would be")
+        assert names == ["cup", "key"] and snapshot == before and board.names == ["cup", "key", "mug"]
+        assert board.learn(cup[:1], "fourth", note=note).close is None and len(said) == 1  # one picture has no others

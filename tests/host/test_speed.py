@@ -101,14 +101,14 @@ def test_a_speed_that_the_port_lacks_is_left_out(usb):
 def test_speeds_of_a_design(tmp_path, monkeypatch):
     """The youngest build first, then the defaults of boards with its part; a damaged record counts for nothing."""
     one = design.generate(strategies.smallest(), "ice40", out=tmp_path)
-    assert design.link_speeds(one) == [12_000_000, 1_000_000, 3_000_000]
+    assert design.link_speeds(one) == [12_000_000, 1_000_000, 4_000_000, 3_000_000]
     assert set(design.link_speeds()) >= {1_000_000, 3_000_000, 8_000_000, 12_000_000}  # an iCEBreaker's without and with a learner
     for age, (board, record) in enumerate((("a", {"baud": 115_200}), ("b", {"baud": 2_500_000}), ("c", {"baud": "x"}), ("d", []))):
         path = one.folder / f"build-{board}" / "build.json"
         path.parent.mkdir()
         path.write_text(json.dumps(record))
         os.utime(path, (1e9 - age, 1e9 - age))
-    assert design.link_speeds(one) == [115_200, 2_500_000, 12_000_000, 1_000_000, 3_000_000]
+    assert design.link_speeds(one) == [115_200, 2_500_000, 12_000_000, 1_000_000, 4_000_000, 3_000_000]
     monkeypatch.setattr("fbnn_hw.design.find.OUT", tmp_path)
     assert design.link_speeds()[:2] == [115_200, 2_500_000]
 

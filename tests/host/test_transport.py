@@ -219,25 +219,25 @@ def test_ports_are_listed_with_their_usb_names(monkeypatch):
 def test_the_port_of_a_board_is_chosen(monkeypatch, platform, infos):
     monkeypatch.setattr(sys, "platform", platform)
     listed(monkeypatch, *infos, usb("/dev/ttyACM0", (0x1209, 0x5AF0), "7", "2-1"))
-    assert transport.automatic(["0403:6010"]) == infos[1].device
-    assert transport.automatic(["0403:6010"], 0) == infos[0].device
-    assert transport.automatic(["1209:5AF0"], 1) == "/dev/ttyACM0"
+    assert transport.automatic({"0403:6010": -1}) == infos[1].device
+    assert transport.automatic({"0403:6010": 0}) == infos[0].device
+    assert transport.automatic({"1209:5AF0": 1}) == "/dev/ttyACM0"
 
 
 def test_a_board_is_not_guessed(monkeypatch):
     first, second = usb("/dev/ttyUSB0"), usb("/dev/ttyUSB2", serial_number="FT2", location="1-2:1.0")
     listed(monkeypatch, first, second)
     with pytest.raises(InputError) as error:
-        transport.automatic(["0403:6010"])
+        transport.automatic({"0403:6010": -1})
     assert str(error.value) == (
         "--port auto: 2 boards are plugged in, expected one; name one of /dev/ttyUSB0 (0403:6010 iCEBreaker V1.0e FT1), "
         "/dev/ttyUSB2 (0403:6010 iCEBreaker V1.0e FT2)")
     with pytest.raises(InputError) as error:
-        transport.automatic(["1d50:602b", "0403:6015"])
+        transport.automatic({"1d50:602b": -1, "0403:6015": -1})
     assert str(error.value) == (
         "--port auto: no port of USB 1d50:602b or 0403:6015, expected a board that is plugged in; the ports are "
         "/dev/ttyUSB0 (0403:6010 iCEBreaker V1.0e FT1), /dev/ttyUSB2 (0403:6010 iCEBreaker V1.0e FT2)")
     listed(monkeypatch)
     with pytest.raises(InputError) as error:
-        transport.automatic(["0403:6015"])
+        transport.automatic({"0403:6015": -1})
     assert str(error.value) == "--port auto: no port of USB 0403:6015, expected a board that is plugged in; the ports are none"

@@ -1,7 +1,7 @@
 // Holds state.mjs and memory.mjs of fbnn_hw/studio/web to learner_vectors.json, which the reference wrote.  node check_state.mjs
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import {readState, readWeights, sampleBytes, scores, weightsOf, writeState} from "../../fbnn_hw/studio/web/memory.mjs";
+import {close, readState, readWeights, sampleBytes, scores, summed, weightsOf, writeState} from "../../fbnn_hw/studio/web/memory.mjs";
 import {LinkError} from "../../fbnn_hw/studio/web/link.mjs";
 import {crc32, equal, isName, nameFault, named, pack, packFile, spelled, titled, unpack, unpackFile, without} from "../../fbnn_hw/studio/web/state.mjs";
 
@@ -76,6 +76,11 @@ for (const vector of vectors) {
     assert.equal(hex(sampleBytes(bytes(latent), facts)), vector.samples[n]);
     assert.deepEqual(scores(bytes(latent), weights, facts, state.forgotten), vector.scores[n]);
   });
+  for (const [label, latents, after, near] of vector.near) {
+    const shown = latents.map(bytes), then = summed(state, label, shown, facts), rows = weightsOf(then, facts.plan);
+    assert.deepEqual(shown.map((latent) => scores(latent, rows, facts, then.forgotten)), after);
+    assert.deepEqual(close(state, label, shown, facts), near);
+  }
   for (const [label, after] of vector.less) assert.equal(hex(pack(without(state, label, facts), facts.check)), after);
   const sealed = (change) => {
     const copy = text.slice();

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fbnn_hw.base.errors import InputError, is_name, spelled
+from fbnn_hw.board import lesson
 from fbnn_hw.board.taught import Taught, titled
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner import LearnPlan
@@ -73,14 +74,30 @@ def _vector(head, config, pixels, lanes):
         other.forget(label)
         less.append([label, other.snapshot().hex()])
     latents = source.integers(0, 2, (4, head.latent), np.uint8)
+    near = []  # [class, latents of a lesson of it, those after it, close class and pictures mistaken or none] of lessons like other classes
+    for label in (2, 3, learner.next_free) if config.adds else ():
+        base = source.integers(0, 2, (2, head.latent), np.uint8)
+        known = learner.counters[0].reshape(-1, head.copies)[:, 0] >= 0
+        for start, flips in (known, 0.1), (base[0], 0.1), (base[1], 0.45):
+            shown = (source.random((11, head.latent)) < flips) ^ np.asarray(start, bool)
+            near.append(_close(learner, head, config, label, shown.astype(np.uint8), snapshot))
     return {
-        "facts": page.of_learner(learner, plan), "snapshot": snapshot.hex(), "names": names, "less": less,
+        "facts": page.of_learner(learner, plan), "snapshot": snapshot.hex(), "names": names, "less": less, "near": near,
         "file": Taught(tuple(names), snapshot).pack().hex(),
         "memory": [[space, address, format(word, "x")] for (space, address), word in sorted(memory.words.items()) if word],
         "latents": [row.tobytes().hex() for row in np.packbits(latents, axis=1, bitorder="little")],
         "scores": learner.logits(latents).tolist(),
         "changes": _changes(source, snapshot, learner),
         "samples": [row.tobytes().hex() for row in np.packbits(learner.sample_bits(latents), axis=1, bitorder="little")]}
+
+
+def _close(learner, head, config, label, latents, snapshot):
+    found = lesson.close(learner, list("012345"), label, latents)
+    other = Learner(head, config, None, learner.shipped)
+    other.restore(snapshot)
+    other.learn(latents, [label] * len(latents))
+    packed = [row.tobytes().hex() for row in np.packbits(latents, axis=1, bitorder="little")]
+    return [label, packed, other.logits(latents).tolist(), found and {"index": int(found.name), "mistaken": found.mistaken}]
 
 
 def _changes(source, snapshot, learner, count=400):

@@ -4,6 +4,7 @@
 //   board CLOCKS PERIOD_PS socket         a TCP port of this machine, for systems without pseudo-terminals: prints socket://ADDRESS:PORT
 //   board CLOCKS PERIOD_PS SCRIPT LIMIT   the bytes of a file instead
 //
+// Each may be followed by arguments that begin with + and that Verilator or a model knows, such as +spram-random.
 // CLOCKS: cycles of a bit; 1 is a line that is in step with the clock, with a pause between bytes.  A script is records of 4 bytes:
 // cycles before the byte (2, low first), the byte, flags.  Flags: 1: without stop bit; 2: nothing is sent, the board must come to rest; 6:
 // and be ready; 8: nothing is sent until the board has sent as many bytes since the last rest as the first two say.  For each rest, a line
@@ -323,8 +324,10 @@ static int serve_socket(Board &board) {
 }
 
 int main(int argc, char **argv) {
+    const int all = argc;
+    while (argc > 3 && argv[argc - 1][0] == '+') argc--;  // for the models
     if (argc < 3 || argc > 5) return 2;
-    Board board(atof(argv[1]), strtoull(argv[2], nullptr, 10), argc, argv);
+    Board board(atof(argv[1]), strtoull(argv[2], nullptr, 10), all, argv);
     if (argc == 5) return run_script(board, argv[3], strtoull(argv[4], nullptr, 10));
     return argc == 4 ? serve_socket(board) : serve_terminal(board);
 }

@@ -12,7 +12,7 @@ end
 module spi_flash #(
     parameter WIDTH = 4, parameter [7:0] READ = 8'h6B, parameter DUMMY = 8,
     parameter BASE = 0, parameter BYTES = 16,
-    parameter START = 0,                // 0: asleep; 1: in continuous quad read; 2: just awake
+    parameter START = 0,                // 0: asleep; 1: in continuous quad read; 2: just awake; 3: in QPI, which takes commands on four lines
     parameter QUAD_ENABLED = 0,         // set for good, as some chips are delivered
     parameter RESET_NS = 30000, parameter WAKE_NS = 3000, parameter DOWN_NS = 3000, parameter DESELECT_NS = 50,
     parameter real PERIOD_NS = 7.5, parameter real HALF_NS = 3.375,         // of the clock; high or low
@@ -30,7 +30,8 @@ module spi_flash #(
     reg [7:0] memory [0:BYTES - 1];
     initial $readmemh("flash.hex", memory);
 
-    reg asleep, continuous, quad, write_enabled, reset_enabled;
+    reg asleep, continuous, qpi, quad, write_enabled, reset_enabled;
+    reg ends_qpi;                       // all lines were high at each clock of this selection
     real ready_at, deselected_at;
     reg [31:0] count;                   // clocks in this selection
     reg [31:0] head;
@@ -45,7 +46,8 @@ module spi_flash #(
     reg [3:0] last_driven;
     initial begin
         rose = -1000; fell = -1000; changed = -1000; selected_at = -1000; floats_at = 0; last_driven = 0;
-        errors = 0; asleep = START == 0; continuous = START == 1; quad = QUAD_ENABLED || START == 1; write_enabled = 0; reset_enabled = 0;
+        errors = 0; asleep = START == 0; continuous = START == 1; qpi = START == 3; ends_qpi = 1;
+        quad = QUAD_ENABLED || START == 1 || START == 3; write_enabled = 0; reset_enabled = 0;
         ready_at = 0; deselected_at = -1000; count = 0; reading = 0; driven = 0; out = 4'hF; head = 0; command = 0; address = 0; sub = 0; byte_ = 8'hFF;
     end
 
@@ -61,7 +63,7 @@ module spi_flash #(
         if ($realtime - deselected_at < DESELECT_NS) `FAULT("selected too early")
         if (clk) `FAULT("selected while the clock is high")
         selected_at = $realtime;
-        count = 0; head = 0; command = 0; reading = 0; driven <= 0;
+        count = 0; head = 0; command = 0; reading = 0; driven <= 0; ends_qpi = 1;
     end
 
     // Inputs keep still around a rising clock; no line is driven by both sides.
@@ -85,11 +87,12 @@ module spi_flash #(
         if (!reading) begin
             head = {head[30:0], lines[0]};
             if (count == 8) command = head[7:0];
+            ends_qpi = ends_qpi && lines == 4'hF;
             if (continuous && count == 7 && !head[0]) `FAULT("continuous read is not ended")
             if (!continuous && count == 8 && !asleep && $realtime < ready_at) `FAULT("busy")
             if (!continuous && count <= 32 && !enable[0]) `FAULT("nobody drives IO0")
             if (!continuous && !quad && WIDTH == 4 && count <= 32 && enable[3:2] != 3 ) `FAULT("hold or write protection floats")
-            if (!continuous && !asleep && count == 32) begin
+            if (!continuous && !qpi && !asleep && count == 32) begin
                 address = head[23:0];
                 if (command != READ) `FAULT("unknown read")
                 else if (WIDTH == 4 && !quad) `FAULT("quad read without QE")
@@ -102,7 +105,7 @@ module spi_flash #(
         fell = $realtime;
     end
 
-    always @(negedge clk) if (!select_n && !asleep && !continuous) begin
+    always @(negedge clk) if (!select_n && !asleep && !continuous && !qpi) begin
         if (!reading && count == 32 + DUMMY) begin
             reading = 1;
             sub = 0;
@@ -134,6 +137,10 @@ module spi_flash #(
             // Mode bits M5-4 come with the seventh clock; anything but 2 ends it.
             if (count >= 8) continuous = 0;
             else if (count != 0) `FAULT("continuous read goes on")
+        end else if (qpi) begin
+            // FF on four lines, two clocks, ends it, and so do more of them.
+            if (count >= 2 && ends_qpi) qpi = 0;
+            else if (count != 0) `FAULT("QPI is not ended")
         end else if (asleep) begin
             if (count == 8 && head[7:0] == 8'hAB) begin
                 if ($realtime < ready_at) `FAULT("woken before it is asleep")

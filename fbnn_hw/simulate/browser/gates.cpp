@@ -128,6 +128,13 @@ template <class Port> void word(Bytes &bytes, const Port &port, int count) {
     bytes.insert(bytes.end(), first, first + count);
 }
 
+// The class as a reply has it, from the result of the accelerator: above the class whether the answer is "unknown".
+unsigned answered(unsigned result, int flags) {
+    if (!ANSWERS_UNKNOWN) return result;
+    bool unknown = result >> LABEL_BITS & 1 && flags & UNKNOWN;
+    return (result & ((1u << LABEL_BITS) - 1)) | (unknown ? UNKNOWN_CLASS : 0);
+}
+
 Fault classify(const uint8_t *image, int flags, Bytes &answer) {
     Bytes logits, latent;
     top->want_latent = flags & LATENT ? 1 : 0;
@@ -143,7 +150,7 @@ Fault classify(const uint8_t *image, int flags, Bytes &answer) {
         if (top->logits_valid) number(logits, top->logits, 2);
         if (top->latent_valid) word(latent, top->latent, WORD_BYTES);
         results = top->result_valid;
-        if (results) number(answer, top->result, 2);
+        if (results) number(answer, answered(top->result, flags), 2);
     }
     top->results_ready = 0;
     if (!results) return RESULT;
@@ -231,7 +238,7 @@ Fault damage(const uint8_t *message, int left, int &length) {
     int opcode = message[1];
     length = message[3] | message[4] << 8;
     bool learning = (opcode >= LEARN && opcode <= FREEZE) || opcode == RESET, access = opcode >= PEEK && opcode < POKE + SPACES;
-    bool classify = opcode >= CLASSIFY && opcode < CLASSIFY + 4, poke = access && opcode >= POKE;
+    bool classify = (opcode & ~(LOGITS | LATENT | (ANSWERS_UNKNOWN ? UNKNOWN : 0))) == CLASSIFY, poke = access && opcode >= POKE;
     if (!learning && !access && !classify && opcode != IDENTIFY && opcode != STATUS) return OPCODE;
     if (!poke && length != (classify ? IMAGE_BYTES : learning || access ? OPERAND_BYTES : 0)) return LENGTH;
     if (left < HEADER_BYTES + length + CRC_BYTES) return TIMEOUT;

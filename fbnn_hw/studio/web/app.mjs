@@ -1,39 +1,37 @@
 // The page: what is on it, and what its buttons do.
 
-import {Board} from "./teaching.mjs";
-import {scores, weightsOf} from "./memory.mjs";
+import {Board, lost} from "./teaching.mjs";
 import {by, count, download, make, renew} from "./dom.mjs";
-import {showCounters, showCycles, showLatent, showMaps, showMemory} from "./inside.mjs";
+import {EMPTY_VIEWS, Guide, NOTHING} from "./guide.mjs";
+import {explain, showCounters, showCycles, showLatent, showMaps, showMemory} from "./inside.mjs";
+import {Keeper, bytesOf} from "./keeper.mjs";
 import {LinkError, encode} from "./link.mjs";
 import {LATENT, LOGITS, Opcode} from "./numbers.mjs";
-import {Camera, MOST_FILES, decodeAll, decodeUrl, dropped, paint} from "./pictures.mjs";
+import {Camera, MOST_FILES, cameras, decodeAll, decodeUrl, dropped, paint} from "./pictures.mjs";
 import {nameFault} from "./state.mjs";
 import {GatesLine, SerialLine, ServerLine} from "./transports.mjs";
 
-const COLLECT_MS = 150, MOST_TRAY = 60, SPEED_MS = 2000, INSIDE_MS = 1500, TOUR = [
-  ["Show it something", "The chip sees a picture of 32 by 32 dots and says what fits best. Turn the camera on, or drop a picture."],
-  ["Teach it", "Type a name, hold a thing into the camera and hold the big button. Ten pictures from all sides will do. Then press Teach."],
-  ["It forgets little", "It keeps some pictures of every class and rehearses them, so that a new class costs the others little. "
-    + "After a lesson you see what it did to each class; Undo takes it back."],
-  ["Look inside", "Nothing is hidden: the bits of every layer, the counters of a lesson, and what fills the memory. "
-    + "Save what it knows to a file."]];
+const COLLECT_MS = 150, MOST_TRAY = 60, SPEED_MS = 2000, INSIDE_MS = 1500, MOST_BARS = 3, MOST_AGAIN = 3, NO_CLASS = "I know nothing yet";
+
+const BLOCKS = {pixels: "dots", encoder: "first questions", array: "layers", banks: "memory", latent: "fingerprint", learner: "learner"};
 
 const facts = unpackFacts(JSON.parse(by("facts").textContent));
 const camera = new Camera(by("video"), () => {
-  complain(new LinkError("The camera went away; plug it in and turn it on again, or drop pictures here instead."));
+  complain(new LinkError("The camera went away; plug it in and turn it on again, or drop pictures here instead."), by("look"));
   view = null;
   draw();
 });
-const store = keeper();
+const store = new Keeper(`fbnn-hw ${facts.config} ${facts.check}`, () => drawKept(), () => board.past.length > 0);
 const board = new Board(facts, () => draw(), store);
+const guide = new Guide();
 const tray = [];  // {image, element} of the pictures collected
 let view = null;  // {image} of the picture in view; fresh: nobody has asked about it yet
 let told = null;  // what the board said of it
 let layer = Object.keys(facts.layers).find((name) => facts.layers[name].shape[1] > 1 && name !== "input") ?? null;
 let seen = [];  // what lay in the banks after each step
 let holding = null, looking = false, eager = true, times = [];  // eager: the next picture does not wait for what else is done
-
-function bytesOf(text) { return Uint8Array.from(atob(text), (c) => c.charCodeAt(0)); }
+let outcome = null;  // the lesson whose outcome is shown
+let question = null;  // ends a question about the lesson, with whether to teach it
 
 function unpackFacts(facts) {
   facts.hidden = facts.hidden.map(bytesOf);
@@ -45,93 +43,44 @@ async function unzip(text) {
   return new Uint8Array(await new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
 }
 
-// Where this browser keeps what was taught.  fault: why it no longer does, or "".  saved: whether a file has what it does not keep.
-function keeper() {
-  const key = `fbnn-hw ${facts.config} ${facts.check}`, text = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-  let mark = null;  // of what this page has read or written last
-  const OTHER = "Another tab has taught this chip since. What this tab knows is not kept: save it to a file; "
-    + "open the page again to go on from what the other tab taught.";
-  const entry = () => JSON.parse(localStorage.getItem(key));
-  const keep = (values) => localStorage.setItem(key, JSON.stringify(values));
-  const store = {
-    fault: "",
-    saved: false,
-    load() {
-      let kept = null;
-      try {
-        kept = localStorage.getItem(key);
-        const {mark: own = null, file, thumbnails} = JSON.parse(kept) ?? {};
-        if (!file) return null;
-        const found = {file: bytesOf(file), thumbnails: new Map(thumbnails.map(([name, list]) => [name, list.map(bytesOf)]))};
-        mark = own;
-        return found;
-      } catch (error) {
-        store.fault = kept === null ? reason(error) : unreadable;
-        return null;
-      }
-    },
-    unread() { store.fault = unreadable; },
-    save({file, thumbnails}) {
-      store.saved = false;
-      if (store.fault === unreadable) return;
-      try {
-        const there = entry(), now = text(file), next = crypto.randomUUID();
-        if (there && (there.mark ?? null) !== mark) store.fault = OTHER;
-        else if (there?.file !== now || store.fault) {
-          try {
-            keep({mark: next, file: now, thumbnails: [...thumbnails].map(([name, list]) => [name, list.map(text)])});
-          } catch {  // without the small pictures there may be room
-            keep({mark: next, file: now, thumbnails: []});
-          }
-          mark = next;
-          store.fault = "";
-        }
-      } catch (error) {
-        store.fault = reason(error);
-      }
-      drawKept();
-    }};
-  const unreadable = "What this browser kept of an earlier visit cannot be read by this page. It stays there, and what is taught now is "
-    + "not kept: save it to a file.";
-  const reason = (error) => `This browser keeps nothing for this page (${error.name === "QuotaExceededError" ? "its storage is full"
-    : "its storage is forbidden"}). What the chip learns is lost with this tab: save it to a file.`;
-  window.addEventListener("storage", (event) => {
-    if (event.key !== key || !event.newValue || JSON.parse(event.newValue).mark === mark) return;
-    store.fault = OTHER;
-    store.saved = false;
-    drawKept();
-  });
-  window.addEventListener("beforeunload", (event) => { if (store.fault && !store.saved && board.past.length) event.preventDefault(); });
-  return store;
-}
-
 function drawKept() {
   by("kept").hidden = !store.fault;
   by("kept-text").textContent = store.fault;
+  by("beside").hidden = !store.beside;
 }
 
 // ---- Words to the person
 
 function say(text) { by("said").textContent = text; }
 
-function complain(error) {
+// place: the part of the page where it happened; without one it is about the line to the board.
+function complain(error, place = null) {
   if (!(error instanceof LinkError)) console.error(error);
-  by("trouble-text").textContent = error instanceof LinkError ? error.message
-    : `Something went wrong: ${error.message}; open the page again.`;
-  by("trouble").hidden = false;
+  const text = error instanceof LinkError ? error.message : `Something went wrong: ${error.message}; open the page again.`;
+  const message = place?.querySelector(".message");
+  if (message) {
+    message.textContent = text;
+    message.hidden = false;
+  } else {
+    by("trouble-text").textContent = text;
+    by("trouble").hidden = false;
+  }
 }
 
 // Without a board the way to connect again stays.
-const calm = () => { by("trouble").hidden ||= Boolean(board.client); };
+function calm() {
+  by("trouble").hidden ||= Boolean(board.client);
+  for (const message of document.querySelectorAll(".message")) message.hidden = true;
+}
 
-// Run what a button asks for; what goes wrong is said on the page.
+// Run what a button asks for; what goes wrong is said beside it.
 // A button that was disabled meanwhile gets the focus back, so that the keyboard goes on where it was.
 const doing = (work) => async (...given) => {
-  const pressed = document.activeElement;
+  const pressed = document.activeElement, place = (given[0]?.target?.closest?.("section") ?? pressed.closest("section"));
   try {
     return await work(...given);
   } catch (error) {
-    complain(error);
+    complain(error, place);
     return null;
   } finally {
     if (document.activeElement === document.body) (pressed.disabled ? by("outcome") : pressed).focus({preventScroll: true});
@@ -160,6 +109,7 @@ function offers() {
   if (facts.gates) list.push(["gates", "the chip's gates, in this page"]);
   if (navigator.serial && facts.bauds.length) list.push(["serial", "a board at a serial port…"]);
   by("transport").replaceChildren(...list.map(([value, text]) => make("option", {value}, text)));
+  for (const element of [by("transport"), document.querySelector("label[for=transport]")]) element.hidden = list.length < 2;
   if (!list.length) complain(new LinkError("This browser has neither gates nor a serial port here; open this page in Chromium."));
 }
 
@@ -188,7 +138,7 @@ const connect = doing(async () => {
   await board.connect(await openLine(by("transport").value));
   calm();
   say(`connected to ${board.line.name}`);
-  if (!view) await firstExample();
+  if (!view && board.known) await firstExample();
   look();
   setTimeout(doing(() => board.prepare()), 400);
 });
@@ -237,7 +187,6 @@ async function look() {
       times = times.filter(({at}) => at > performance.now() - SPEED_MS);
       drawTold();
       if (!camera.on) say(`The chip says ${by("verdict").textContent}.`);
-      document.documentElement.dataset.first ??= String(Math.round(performance.now()));  // ms from opening to the first answer
       if (camera.on) await new Promise((done) => requestAnimationFrame(done));
     }
   } catch (error) {
@@ -250,7 +199,7 @@ async function look() {
 
 // Look into the banks while the picture in view goes through the gates.
 const watch = doing(async () => {
-  if (!view?.image || !board.client || !(board.line instanceof GatesLine) || board.busy) return;
+  if (by("how-view").hidden || !view?.image || !board.client || !(board.line instanceof GatesLine) || board.busy) return;
   const {image} = view, message = encode(Opcode.CLASSIFY | LOGITS | LATENT, image, 0);
   seen = (await board.picture(() => board.line.watch(message))).steps;
   drawInside();
@@ -265,42 +214,53 @@ function draw() {
     board.trouble = "";
   }
   by("trouble-retry").hidden = Boolean(client);
-  by("about").textContent = `${facts.title}: ${count(known, "class", "classes")} of ${facts.plan.max_classes}, `
-    + `${count(facts.macs, "yes-or-no product")} a picture`;
-  by("class-count").textContent = `${facts.plan.max_classes - board.room} of ${facts.plan.max_classes}${board.frozen ? ", frozen" : ""}`;
+  const most = facts.plan.max_classes, number = most - board.room;
+  by("about").textContent = number ? `It knows ${count(number, "thing")} and has room for ${board.room} more.`
+    : `It knows nothing yet and has room for ${count(most, "thing")}.`;
+  by("class-count").textContent = `${number} of ${most}${board.frozen ? ", frozen" : ""}`;
+  if (!told) by("verdict").textContent = known ? "–" : NO_CLASS;
   by("known").replaceChildren(...names.filter((name) => name !== null).map((name) => make("option", {value: name})));
-  by("camera").textContent = camera.on ? "Turn the camera off" : "Turn the camera on";
+  by("camera").textContent = camera.on ? "Camera off" : "Turn the camera on";
   by("camera").classList.toggle("strong", !camera.on);
   by("video").hidden = !camera.on;
   by("still").hidden = camera.on || !view?.image || !by("still").src;
   by("stage-empty").hidden = camera.on || Boolean(view?.image);
   by("undo").disabled = !board.past.length || Boolean(busy) || !client;
   by("freeze").textContent = board.frozen ? "Thaw" : "Freeze";
+  by("rehearse").hidden = by("rest-line").hidden = facts.plan.adds;
   for (const id of ["save", "kept-save", "freeze", "rehearse", "reset"]) by(id).disabled = !board.state || Boolean(busy) || !client;
   by("hold").disabled = !(camera.on || view?.image);
   drawKept();
   drawLesson();
   drawCards();
   showMemory(by("memory-bar"), by("memory-list"), facts, known, used);
+  drawGuide();
+  if (outcome?.rehearsed) drawOutcome(outcome);
   if (busy) say(busy);
+}
+
+function drawGuide() {
+  const taught = board.names.filter((name, label) => name !== null && label >= facts.plan.shipped).length, name = by("name");
+  if (guide.on && !taught && camera.on && !name.value && !tray.length) name.value = NOTHING;
+  guide.draw({taught, seeing: camera.on || tray.length >= EMPTY_VIEWS, pictures: tray.length, named: Boolean(name.value)});
 }
 
 function drawTold() {
   const {names} = board, {logits, index, unknown} = told, fan = facts.plan.fan_in;
-  by("verdict").textContent = index === null ? "knows no class yet" : unknown ? "unknown" : names[index] ?? "–";
+  by("verdict").textContent = index === null ? NO_CLASS : unknown ? "unknown" : names[index] ?? "–";
+  by("verdict-why").textContent = index === null ? "Teach it something first." : unknown ? `No class fits well enough. The nearest is ${names[index]}; if it is one, teach more pictures of it.` : "";
   const known = logits.map((score, label) => ({score, label})).filter(({label}) => names[label] !== null);
   const order = known.sort((a, b) => b.score - a.score || a.label - b.label);
   const most = order[0]?.score, least = Math.min(...known.map(({score}) => score), most - fan / 8);
-  by("bars").replaceChildren(...order.slice(0, 8).map(({score, label}) => make("li", {class: label === index && !unknown ? "first" : null},
+  by("bars").replaceChildren(...order.slice(0, MOST_BARS).map(({score, label}) => make("li", {class: label === index && !unknown ? "first" : null},
     make("span", {class: "label", title: names[label] ?? ""}, names[label] ?? `class ${label}`),
     make("span", {class: "track", role: "img", "aria-label": `${names[label] ?? label}: ${score} of ${fan}`},
       make("div", {class: "fill", style: `width:${100 * (score - least) / (most - least || 1)}%`})))));
   const span = times.length > 1 ? times.at(-1).at - times[0].at : 0;
-  const rate = count(Math.round(facts.clock_hz / facts.cycles), "picture");
-  by("speed").textContent = `The chip: ${rate} a second at ${facts.clock_hz / 1e6} MHz (estimated). Here: `
-    + (span ? `${((times.length - 1) * 1000 / span).toFixed(1)} a second.` : `${Math.round(times.at(-1).ms)} ms a picture.`);
+  by("speed").textContent = span ? `It answers ${((times.length - 1) * 1000 / span).toFixed(1)} pictures a second here.`
+    : `It took ${Math.round(times.at(-1).ms)} ms for this picture.`;
   showLatent(by("latent"), told.latent, facts.plan.latent);
-  by("latent-text").textContent = `The latent: ${count(facts.plan.latent, "bit")} are left of the picture; lessons happen behind them.`;
+  by("latent-text").textContent = `The fingerprint: ${count(facts.plan.latent, "yes or no", "answers")} are left of the picture. Lessons happen behind them.`;
 }
 
 function drawLesson() {
@@ -311,18 +271,12 @@ function drawLesson() {
       : board.room > 0 ? `A new class; there is room for ${board.room}.`
         : "There is no room for a new class; teach one that it knows, or reset.");
   by("name-help").classList.toggle("asks", Boolean(tray.length) && (!name || Boolean(fault) || board.frozen));
-  by("tray-count").textContent = tray.length ? `${count(tray.length, "picture")}; press one to take it out.`
-    : "No pictures yet; ten will do.";
+  by("tray-count").textContent = tray.length ? `${count(tray.length, "picture")}. Press one to take it out.`
+    : `No pictures yet. Ten will do, from all sides; of an empty view ${EMPTY_VIEWS}.`;
   const ready = tray.length && name && !fault && (index >= 0 || board.room > 0) && board.client && !board.busy && !board.frozen;
   by("teach-now").disabled = !ready;
   by("teach-now").textContent = board.busy.startsWith("learning") ? "Learning…" : name && !fault ? `Teach “${name}”` : "Teach";
   by("progress").hidden = !board.busy.startsWith("learning");
-  if (board.rehearsal) drawRehearsal(board.rehearsal);
-}
-
-function drawRehearsal({done, now, exemplars}) {
-  by("outcome").querySelector(".resting")?.remove();
-  by("outcome").append(make("p", {class: "resting"}, `Rehearsed ${done} times: ${now} of ${exemplars} stored pictures right.`));
 }
 
 function drawCards() {
@@ -338,8 +292,8 @@ function drawCards() {
     return make("li", {class: label >= facts.plan.shipped || taught.length ? "taught" : null, tabindex: -1, "data-key": `card of ${name}`},
       make("strong", {}, name),
       faces.length ? make("div", {class: "faces"}, ...faces) : null,
-      make("span", {class: "quiet small"},
-        label < facts.plan.shipped ? `shipped; ${stored} stored` : `${count(stored, "picture")} stored`),
+      make("span", {class: "quiet small"}, facts.plan.adds ? `from ${count(board.state?.presented[label] ?? 0, "picture")}`
+        : label < facts.plan.shipped ? `shipped; ${stored} stored` : `${count(stored, "picture")} stored`),
       facts.plan.forget ? forgetClassButton(name, label) : stored ? forgetButton(name, label, stored) : null);
   }).filter(Boolean));
 }
@@ -348,7 +302,11 @@ function forgetClassButton(name, label) {
   return make("button", {
     type: "button", class: "plain", "data-key": name, "aria-label": `Forget ${name}`, disabled: Boolean(board.busy),
     onclick: doing(async () => {
-      if (await sure(`Forget ${name}? Undo brings it back.`)) await board.forgetClass(label);
+      if (!await sure(`Forget ${name}? Undo brings it back.`)) return;
+      await board.forgetClass(label);
+      conclude(make("p", {}, `It has forgotten ${name}. All others are as they were. `, undoButton()));
+      drawInside();
+      look();
     })}, "Forget");
 }
 
@@ -361,10 +319,10 @@ function forgetButton(name, label, stored) {
 }
 
 function drawInside() {
+  if (by("how-view").hidden) return;
   const place = facts.layers[layer], working = place?.shape[1] > 1 ? ["encoder", "array", "banks"] : ["array", "latent", "learner"];
-  by("blocks").replaceChildren(...["pixels", "encoder", "array", "banks", "latent", "learner"].map((name) =>
-    make("span", {class: working.includes(name) ? "works" : null},
-      name === "array" ? `array, ${facts.engine.pixels} x ${facts.engine.lanes} x ${facts.engine.outputs}` : name)));
+  by("blocks").replaceChildren(...Object.entries(BLOCKS).map(([name, text]) =>
+    make("span", {class: working.includes(name) ? "works" : null}, text)));
   showCycles(by("cycles"), facts, layer, (name) => {
     layer = name;
     drawInside();
@@ -378,20 +336,57 @@ function drawInside() {
   by("counters-figure").hidden = !change;
   if (change) {
     showCounters(by("counters"), change, facts.plan.counter_bits);
-    by("counters-text").textContent = `Counters of ${lesson.label} before (grey) and after: `
-      + `${count(change.moved, "counter")} moved, ${count(change.flipped, "weight")} turned round.`;
+    by("counters-text").textContent = `The counters of ${lesson.label} before (grey) and after the lesson: `
+      + `${count(change.moved, "counter")} moved. Right of the middle it expects a yes, left of it a no.`;
   }
 }
 
 function drawOutcome(lesson) {
   const sum = (key) => lesson.effects.reduce((total, one) => total + one[key], 0), stored = sum("exemplars");
-  const pictures = `${lesson.rightAfter} of ${count(lesson.images, "picture")}`, seconds = (lesson.ms / 1000).toFixed(1);
+  const pictures = `${lesson.rightAfter} of ${count(lesson.images, "picture")}`, gone = lost(lesson);
+  outcome = lesson;
   by("outcome").replaceChildren(
     make("p", {}, make("strong", {}, lesson.fresh ? `It has learned ${lesson.label}.` : `It knows more of ${lesson.label}.`),
-      ` ${pictures} right after ${count(lesson.passes, "look")}, in ${seconds} s.`),
-    stored ? make("p", {}, `Of ${stored} pictures stored before, ${sum("before")} were right before and ${sum("after")} after.`) : "",
+      ` ${pictures} right after ${count(lesson.passes, "look")}.`),
+    stored ? make("p", {}, `Of ${stored} pictures stored before, ${sum("before")} were right before and ${sum("after")} are now`
+      + (lesson.rehearsed ? `, after ${lesson.rehearsed} rehearsals.` : ".")) : "",
+    gone.length && !board.resting && (lesson.rehearsed || !by("rest").checked) ? drawLost(gone) : "",
     stored ? make("table", {}, make("tr", {}, ...["class", "before", "after"].map((text) => make("th", {scope: "col"}, text))),
       ...lesson.effects.map(drawEffect)) : "");
+}
+
+// Say something in the place of the outcome of a lesson.
+function conclude(...children) {
+  outcome = null;
+  by("outcome").replaceChildren(...children);
+}
+
+// What a lesson cost that rehearsals did not bring back, and the ways out.
+function drawLost(names) {
+  return make("div", {class: "lost"},
+    make("p", {}, `It forgot more than a tenth of ${names.join(", ")}. Teach them again, or take the lesson back.`),
+    make("div", {class: "row"}, ...names.slice(0, MOST_AGAIN).map((name) => make("button", {
+      type: "button", onclick: doing(() => again(name))}, `Teach ${name} again`)), undoButton()));
+}
+
+function undoButton() { return make("button", {type: "button", class: "plain", onclick: undo}, "Undo"); }
+
+// Whether to teach a class that is close to a known one.
+function asked({name, mistaken}, images, label) {
+  question?.(false);
+  return new Promise((done) => {
+    question = (answer) => {
+      question = null;
+      conclude();
+      done(answer);
+    };
+    conclude(
+      make("p", {}, make("strong", {}, `${label} looks much like ${name}.`), ` It would take ${mistaken} of these ${images} pictures for ${name}. `
+        + "Pictures from other sides, nearer, or before another background help."),
+      make("div", {class: "row"},
+        make("button", {type: "button", onclick: () => question(true)}, "Teach it all the same"),
+        make("button", {type: "button", onclick: () => question(false)}, "Not yet")));
+  });
 }
 
 function drawEffect({name, exemplars, before, after}) {
@@ -403,11 +398,13 @@ function drawEffect({name, exemplars, before, after}) {
 // ---- Collecting and teaching
 
 function collect(image) {
-  if (tray.length >= MOST_TRAY) return complain(new LinkError(`A lesson takes at most ${MOST_TRAY} pictures; teach these first.`));
+  if (tray.length >= MOST_TRAY) return complain(new LinkError(`A lesson takes at most ${MOST_TRAY} pictures; teach these first.`), by("teach"));
+  question?.(false);
   const canvas = make("canvas"), one = {image};
   paint(canvas, image, facts.size);
   one.element = make("div", {class: "thumb", role: "listitem"}, canvas, make("button", {
     type: "button", "aria-label": `Take picture ${tray.length + 1} out`, onclick: () => {
+      question?.(false);
       const at = tray.indexOf(one);
       tray.splice(at, 1);
       one.element.remove();
@@ -416,7 +413,9 @@ function collect(image) {
     }}, "×"));
   tray.push(one);
   by("tray").append(one.element);
+  by("tray").scrollTop = by("tray").scrollHeight;
   drawLesson();
+  drawGuide();
 }
 
 function hold() {
@@ -439,20 +438,44 @@ function release() {
 
 const teach = doing(async () => {
   calm();
-  const images = tray.map(({image}) => image), label = by("name").value;
+  const pictures = [...tray], images = pictures.map(({image}) => image), label = by("name").value;
+  const near = await board.near(images, label);
+  if (near && !await asked(near, images.length, label)) return;
   const lesson = await board.teach(images, label, {
     rehearse: by("rest").checked,
     shown(n) {
       by("progress").value = (n + 1) / images.length;
-      tray.forEach(({element}, at) => element.classList.toggle("shown", at === n));
+      pictures.forEach(({element}, at) => element.classList.toggle("shown", at === n));
     }});
-  tray.splice(0).forEach(({element}) => element.remove());
-  drawOutcome(lesson);
+  for (const one of pictures) {
+    tray.splice(tray.indexOf(one), 1);
+    one.element.remove();
+  }
+  by("name").value = "";
   draw();
+  drawOutcome(lesson);
   drawInside();
   say(`learned ${label}`);
   look();
 });
+
+const undo = doing(async () => {
+  calm();
+  await board.undo();
+  conclude(make("p", {}, "The last change is taken back."));
+  drawInside();
+  look();
+});
+
+// Put the pictures that are there of a class into the tray.
+async function again(name) {
+  by("name").value = name;
+  for (const image of board.thumbnails.get(name) ?? []) collect(image);
+  if (!tray.length) {
+    for (const {data} of facts.examples.filter((one) => one.name === name)) collect(await decodeUrl(data, facts.size));
+  }
+  drawLesson();
+}
 
 // use(image, file) for the pictures of files.  A choice of files is emptied, so that the same ones can be chosen again.
 const takeFiles = async (files, use) => {
@@ -474,63 +497,92 @@ function wire() {
   by("transport").onchange = connect;
   by("trouble-retry").onclick = connect;
   by("camera").onclick = doing(async () => {
+    calm();
     if (camera.on) {
       by("still").src = camera.frame();  // the last picture stays in view
       camera.stop();
     } else {
-      calm();
       const before = view;
       view = {image: null};
       try {
-        await camera.start();
+        await camera.start(by("which").value);
         eager = true;
       } catch (error) {
         view = before;
         throw error;
       }
+      await offerCameras();
     }
+    draw();
+    look();
+  });
+  by("which").onchange = doing(async () => {
+    calm();
+    camera.stop();
+    await camera.start(by("which").value);
     draw();
     look();
   });
   by("files").onchange = chosen(show);
   by("lesson-files").onchange = chosen(collect);
-  by("name").oninput = drawLesson;
+  by("name").oninput = () => {
+    question?.(false);
+    drawLesson();
+    drawGuide();
+  };
   by("hold").onpointerdown = hold;
   for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, release);
   by("hold").onkeydown = (event) => { if ([" ", "Enter"].includes(event.key) && !event.repeat) hold(); };
   by("hold").onkeyup = release;
   by("teach-now").onclick = teach;
-  by("undo").onclick = doing(async () => {
-    await board.undo();
-    by("outcome").replaceChildren(make("p", {}, "The last change is taken back."));
-    drawInside();
-    look();
-  });
+  by("undo").onclick = undo;
   by("save").onclick = by("kept-save").onclick = () => {
     download(board.file(), "taught.snapshot");
     store.saved = true;
+  };
+  by("beside-save").onclick = () => {
+    download(store.beside.file, "taught.snapshot");
+    store.taken();
   };
   by("open").onchange = doing(async ({target}) => {
     const [file] = target.files;
     target.value = "";
     if (file.size > 1 << 26) throw new LinkError(`${file.name} is too large for a file of what was taught.`);
     await board.open(new Uint8Array(await file.arrayBuffer()));
-    by("outcome").replaceChildren(make("p", {}, `It knows what is in ${file.name}.`));
+    conclude(make("p", {}, `It knows what is in ${file.name}.`));
     look();
   });
   by("freeze").onclick = doing(() => board.freeze(!board.frozen));
   by("rehearse").onclick = doing(async () => {
     const effects = await board.rehearse(200), sum = (key) => effects.reduce((total, one) => total + one[key], 0);
-    by("outcome").replaceChildren(make("p", {},
+    conclude(make("p", {},
       `200 rehearsals: ${sum("before")} of ${sum("exemplars")} stored pictures right before, ${sum("after")} after.`));
     look();
   });
   by("reset").onclick = doing(async () => {
-    if (await sure("Back to the classes that ship? Undo brings back what it was taught.")) await board.reset();
+    const shipped = facts.plan.shipped ? "Back to the classes that ship" : "Forget everything";
+    if (await sure(`${shipped}? Undo brings back what it was taught.`)) await board.reset();
     look();
   });
+  window.onhashchange = turn;
   wireDrop();
-  wireTour();
+}
+
+// The view that the address names: teaching, or how it works.
+function turn() {
+  const how = location.hash === "#how";
+  by("how-view").hidden = by("to-teach").hidden = !how;
+  by("teach-view").hidden = by("to-how").hidden = how;
+  if (location.hash === "#how" || location.hash === "#teach") scrollTo(0, 0);
+  drawInside();
+  watch();
+}
+
+async function offerCameras() {
+  const list = await cameras();
+  by("which").hidden = list.length < 2;
+  by("which").replaceChildren(...list.map(({deviceId, label}, n) =>
+    make("option", {value: deviceId, selected: deviceId === camera.device}, label || `camera ${n + 1}`)));
 }
 
 function wireDrop() {
@@ -545,30 +597,6 @@ function wireDrop() {
     const teaching = by("teach").contains(event.target), files = await dropped(event.dataTransfer);
     await takeFiles(files, teaching || files.length > 1 ? collect : show);
   });
-}
-
-function wireTour() {
-  let step = 0;
-  const turn = () => {
-    by("tour-step").textContent = `${step + 1} of ${TOUR.length}`;
-    [by("tour-title").textContent, by("tour-text").textContent] = TOUR[step];
-    by("tour-next").textContent = step + 1 < TOUR.length ? "Next" : "Begin";
-  };
-  const begin = () => {
-    step = 0;
-    turn();
-    by("tour").showModal();
-  };
-  by("tour-next").onclick = () => {
-    if (++step < TOUR.length) turn();
-    else by("tour").close();
-  };
-  by("tour-end").onclick = () => by("tour").close();
-  by("tour-again").onclick = begin;
-  try {
-    if (!localStorage.getItem("fbnn-hw tour")) begin();
-    localStorage.setItem("fbnn-hw tour", "1");
-  } catch { /* no storage: no tour of its own accord */ }
 }
 
 async function drawExamples() {
@@ -587,8 +615,9 @@ async function drawExamples() {
 wire();
 drawExamples();
 offers();
+explain(facts);
 draw();
-drawInside();
+turn();
 connect();
-window.studio = {board, facts, tray};  // for a look from the browser's console, and for tests
-setInterval(() => { if (camera.on) watch(); }, INSIDE_MS);
+window.studio = {board, facts, tray, store};  // for a look from the browser's console, and for tests
+setInterval(() => { if (camera.on && !by("how-view").hidden) watch(); }, INSIDE_MS);

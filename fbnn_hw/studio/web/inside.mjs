@@ -1,6 +1,6 @@
 // What lies inside the chip: the latent, a layer's maps, where the cycles go, the counters of a lesson, and what fills the memory.
 
-import {count, make, renew} from "./dom.mjs";
+import {by, count, make, renew} from "./dom.mjs";
 
 const CELL = 3, MAPS = 64;
 
@@ -57,7 +57,7 @@ export function showMaps(canvas, name, facts, steps) {
     const map = Math.floor(y / (height + 1)) * across + Math.floor(x / step), px = x % step, py = y % (height + 1);
     return map < shown && px < width && py < height && bit(map, py, px);
   });
-  return `${name}: ${shown} of ${count(channels, "map")} of ${width} x ${height} bits.`;
+  return `${name} asks ${count(channels, "question")} at ${width} x ${height} places${shown < channels ? `; you see ${shown} of them` : ""}.`;
 }
 
 // A strip as wide as the cycles of each layer; a click chooses one.  chosen(layer name).
@@ -68,7 +68,7 @@ export function showCycles(element, facts, layer, chosen) {
     return make("button", {
       type: "button", style: `flex-grow:${Math.max(one.cycles / total, 0.02)}`, class: "layer", "data-key": one.layer,
       "aria-pressed": String(name === layer),
-      disabled: name === null, title: `${one.layer}: ${count(one.cycles, "cycle")}, ${count(one.macs, "product")}`,
+      disabled: name === null, title: `${one.layer}: ${count(one.cycles, "tick")} of the clock`,
       onclick: () => chosen(name)}, make("span", {}, one.layer));
   }));
 }
@@ -99,13 +99,45 @@ export function showMemory(bar, list, facts, known, used) {
   const share = {classifier: taught, counters: taught, exemplars: used / plan.slots};
   const total = Object.values(rows).reduce((sum, n) => sum + n, 0);
   const texts = {
-    "feature maps": "the picture on its way through the layers", classifier: `the weights of ${known} of ${plan.max_classes} classes`,
-    counters: "how sure each weight is", exemplars: `${used} of ${plan.slots} pictures kept for rehearsal`,
-    "resident weights": "weights that stay on the chip", free: "nothing"};
-  const present = Object.entries(rows).filter(([, size]) => size);
+    "feature maps": ["the picture", "on its way through the layers"],
+    classifier: ["what is typical of each class", `${known} of ${plan.max_classes} classes`],
+    counters: ["counters", "how sure it is of each answer of a class"],
+    exemplars: ["stored fingerprints", `${used} of ${plan.slots}, for rehearsals`],
+    "resident weights": ["the questions of the layers", "those that stay on the chip"], free: ["free", "nothing"]};
+  const present = Object.entries(rows).filter(([name, size]) => size && !(plan.adds && name === "exemplars"));
   bar.replaceChildren(...present.map(([name, size], n) => make("div", {
     style: `flex-grow:${size / total};--share:${100 * (share[name] ?? 1)}%`, class: `rows kind${n}`})));
   list.replaceChildren(...present.map(([name, size], n) => make("li", {},
-    make("span", {class: `key kind${n}`, "aria-hidden": "true"}), make("strong", {}, name), " ",
-    `${(size * facts.row_bits / 1000).toFixed(0)} kbit: ${texts[name] ?? ""}`)));
+    make("span", {class: `key kind${n}`, "aria-hidden": "true"}), make("strong", {}, texts[name]?.[0] ?? name), " ",
+    `${count(Math.round(size * facts.row_bits / 1000), "thousand bits", "thousand bits")}${texts[name] ? `: ${texts[name][1]}` : ""}`)));
+}
+
+const WORDS = [
+  ["Picture", "What the chip sees: 32 by 32 dots. A thing that is small in view is hardly more than one dot."],
+  ["Class", "One kind of thing that it can name, such as mug."],
+  ["Lesson", "You show pictures of one class, and it changes what it remembers of this class."],
+  ["Nothing", "A class like any other, made from pictures of the empty view. Without it an empty table gets the name of the thing that is most like it."],
+  ["Score", "How well a picture fits a class. The bars show the best three; the longest one wins."],
+  ["Unknown", "No class fits well enough. Each class learns from its own pictures how well a picture has to fit, so this gets better with more pictures. It is not always right."],
+  ["Forget", "One class goes. All others stay exactly as they are, bit for bit."],
+  ["Undo", "The last lesson, or whatever you changed last, is taken back. Up to ten times."],
+  ["Freeze", "It answers and learns nothing until you press Thaw."],
+  ["Bit", "A yes or a no. Everything in this chip is made of bits: the picture, the questions, what it remembers."],
+  ["Fingerprint", "The answers that are left of a picture after the last layer. Engineers call it the latent."],
+  ["Counter", "For each class and each answer of the fingerprint the chip counts how often the answer was yes and how often no."],
+  ["Gate", "The smallest part of a chip: a few bits go in, one comes out. Without a chip at hand the page computes what its gates would do."],
+  ["Tick", "A chip works in step with a clock. At each tick every part does one small piece of work."]];
+const REPLAY_WORDS = [
+  ["Stored pictures", "It keeps the fingerprints of some pictures of each class, so that it does not forget them while it learns others."],
+  ["Rehearse", "It learns stored fingerprints again. Each lesson pulls on what it remembers of the other classes; this pulls back."]];
+
+// The texts of the page on how it works that depend on the design.
+export function explain(facts) {
+  const {plan} = facts, words = WORDS.filter(([word]) => plan.unknown || word !== "Unknown").filter(([word]) => plan.forget || word !== "Forget");
+  by("word-list").replaceChildren(...[...words, ...(plan.adds ? [] : REPLAY_WORDS)].flatMap(([word, text]) =>
+    [make("dt", {}, word), make("dd", {}, text)]));
+  by("latent-count").textContent = plan.latent.toLocaleString("en");
+  const rate = count(Math.round(facts.clock_hz / facts.cycles), "picture");
+  by("size-of-it").textContent = `${facts.title}: for one picture the chip compares ${Math.round(facts.macs / 1e6).toLocaleString("en")} million `
+    + `pairs of bits in ${count(facts.cycles, "tick")} of its clock. At ${facts.clock_hz / 1e6} million ticks a second these are ${rate} a second (estimated).`;
 }

@@ -4,6 +4,8 @@
 import {Space} from "./numbers.mjs";
 import {REGISTERS, verify} from "./state.mjs";
 
+export const ENOUGH = 0.8;  // a lesson ends when this share of its pictures is right
+const PARTS = 5;  // `close` has the pictures of a lesson in so many parts, each judged by the others
 const FORGOTTEN = 0x8000;  // in the word of a class's presentations
 const counterRow = (plan, label, word, chunk) => word * plan.block_rows + chunk * plan.max_classes + label;
 const mirrorRow = (plan, label, word, plane) =>
@@ -186,6 +188,55 @@ export function scores(latent, weights, facts, forgotten = null) {
   for (let plane = 0; plane < Math.max(1, plan.planes - 1); plane++) values.set(own, plane * plan.fan_in / 8);
   return weights.map((row, label) => forgotten?.includes(label) ? -2 - plan.planes * plan.fan_in
     : plan.planes * plan.fan_in - 2 * differing(row, values));
+}
+
+// The state after more samples of a class, of a learner that sums them; registers and limits stay as they were.
+export function summed(state, index, latents, facts) {
+  const {plan} = facts, top = 1 << plan.counter_bits - 1, width = plan.fan_in;
+  const fresh = index === state.known || state.forgotten?.includes(index);
+  let row = fresh ? Int8Array.from(drawn(state.registers[1], REGISTERS[1], width), (bit) => bit - 1) : state.output[index];
+  let presented = fresh ? 0 : state.presented[index];
+  for (const latent of latents) {
+    const input = spread(sampleBytes(latent, facts), 0, plan.latent + plan.hidden, plan.copies);
+    if (plan.averages && presented === plan.presented_most) {
+      presented >>= 1;
+      row = row.map((value) => value >> 1);
+    }
+    presented++;
+    row = row.map((value, n) => Math.max(-top, Math.min(top - 1, value + (input[n >> 3] >> (n & 7) & 1 ? 1 : -1))));
+  }
+  const put = (list, value) => [...list.slice(0, index), value, ...list.slice(index + 1)];
+  return {
+    ...state, known: Math.max(state.known, index + 1), output: put(state.output, row), presented: put(state.presented, presented),
+    forgotten: state.forgotten?.filter((label) => label !== index) ?? null};
+}
+
+// The next bits of a register, a list.
+function drawn(register, {width, tap}, count) {
+  return Array.from({length: count}, () => {
+    const bit = register & 1n;
+    register = register >> 1n | (bit ^ register >> BigInt(tap) & 1n) << BigInt(width - 1);
+    return Number(bit);
+  });
+}
+
+// {index, mistaken} of the known class that a class is close to before a lesson of these latents, or null: the twin of `close` of
+// fbnn_hw/board/lesson.py.
+export function close(state, index, latents, facts) {
+  const count = latents.length, parts = Math.min(PARTS, count), mistaken = new Array(state.known).fill(0);
+  if (!state.known || count < 2) return null;
+  for (let part = 0, first = 0; part < parts; part++) {
+    const last = first + Math.floor(count / parts) + (part < count % parts);
+    const trial = summed(state, index, [...latents.slice(0, first), ...latents.slice(last)], facts), weights = weightsOf(trial, facts.plan);
+    for (const latent of latents.slice(first, last)) {
+      const label = answer(scores(latent, weights, facts, trial.forgotten));
+      if (label !== index) mistaken[label]++;
+    }
+    first = last;
+  }
+  if (count - mistaken.reduce((sum, one) => sum + one) > ENOUGH * count) return null;
+  const near = answer(mistaken);
+  return {index: near, mistaken: mistaken[near]};
 }
 
 export const answer = (numbers) => numbers.indexOf(Math.max(...numbers));

@@ -117,6 +117,12 @@ export async function decodeAll(files, size, most = MOST_FILES) {
   return {images, sources, message: parts.join(" ")};
 }
 
+// {deviceId, label} of each camera; labels are empty before one was allowed.
+export async function cameras() {
+  const all = await navigator.mediaDevices?.enumerateDevices?.().catch(() => []) ?? [];
+  return all.filter(({kind}) => kind === "videoinput");
+}
+
 // A camera, behind a video element.
 export class Camera {
   // onended(): the camera went away by itself.
@@ -127,13 +133,17 @@ export class Camera {
 
   get on() { return Boolean(this.stream); }
 
-  async start() {
+  get device() { return this.stream?.getVideoTracks()[0]?.getSettings().deviceId; }
+
+  // device: the id of one of `cameras`, or "" for one that looks away from the person, if there is one.
+  async start(device = "") {
     if (!navigator.mediaDevices?.getUserMedia) {
       throw new LinkError("This browser gives no camera to this page; open the file in Chromium, or drop pictures here instead.");
     }
     try {
       this.stream = await navigator.mediaDevices.getUserMedia(
-        {video: {width: {ideal: CAMERA_PIXELS}, height: {ideal: CAMERA_PIXELS}, facingMode: "environment"}});
+        {video: {width: {ideal: CAMERA_PIXELS}, height: {ideal: CAMERA_PIXELS},
+          ...(device ? {deviceId: {exact: device}} : {facingMode: "environment"})}});
     } catch (error) {
       if (error.name === "NotAllowedError") {
         throw new LinkError("The camera was refused; allow it beside the page's address, or drop pictures here instead.");

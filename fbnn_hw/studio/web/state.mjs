@@ -12,7 +12,7 @@ const HEAD = "fbnn-hw learned ", LONGEST_NAME = 100, MOST_NAMES = 1024, LONGEST_
 const UNSHOWN = new RegExp("[\\0-\\x1f\\x7f-\\xa0\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u1680\\u180e\\u2000-\\u200f"
   + "\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ud800-\\uf8ff\\ufdd0-\\ufdef\\ufeff\\ufff9-\\ufffb\\ufffe\\uffff\\u{110bd}\\u{110cd}"
   + "\\u{13430}-\\u{1343f}\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e007f}\\u{f0000}-\\u{10ffff}]", "u");
-export const REGISTERS = [{name: "noise", width: 31}, {name: "mask", width: 63}, {name: "pick", width: 47}];
+export const REGISTERS = [{name: "noise", width: 31, tap: 13}, {name: "mask", width: 63, tap: 31}, {name: "pick", width: 47, tap: 21}];
 
 const CRC32_TABLE = Uint32Array.from({length: 256}, (_, byte) => {
   let value = byte;

@@ -1,13 +1,12 @@
 // A board that is taught: what the page knows of it, lessons, undo, and the way back after a broken line.
 // Twins: fbnn_hw/board/board.py and, of a lesson, fbnn_hw/board/lesson.py.
 
-import {answer, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./memory.mjs";
+import {ENOUGH, answer, close, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./memory.mjs";
 import {Client} from "./requests.mjs";
 import {LinkError} from "./link.mjs";
 import {equal, nameFault, named, packFile, spelled, titled, unpackFile, without} from "./state.mjs";
 
-export const ENOUGH = 0.8, MOST_PASSES = 5;
-const MOST_UNDO = 10, REHEARSAL = 1000, ROUND = 200, STEP = 8, THUMBNAILS = 12;
+const MOST_PASSES = 5, MOST_UNDO = 10, REHEARSAL = 1000, ROUND = 100, STEP = 10, THUMBNAILS = 12;
 
 // facts: what the page was made with.  changed(): called whenever something that is shown may be another.
 // store: {load() -> {file, thumbnails} or null, unread(), save(kept)}, where what was taught outlasts the page; unread: what it gave is no
@@ -28,7 +27,6 @@ export class Board {
     this.changes = Promise.resolve();
     this.pictures = Promise.resolve();
     this.resting = false;
-    this.rehearsal = null;  // how far a rehearsal is that nobody asked for
   }
 
   get line() { return this.client?.transport ?? null; }
@@ -168,6 +166,20 @@ export class Board {
     return this.names.includes(null) ? this.names.indexOf(null) : this.names.length;  // the lowest that is free
   }
 
+  // {name, mistaken} of the known class that a class is close to, before pictures of it are taught; or null.
+  near(images, label) {
+    return this.change(`looking at ${label}`, async (client) => {
+      await this.agree(client);
+      const index = this.number(label), latents = [];
+      if (!this.facts.plan.adds || !this.state.known) return null;
+      for (const image of images) {
+        latents.push(ordered((await this.picture(() => client.classify(image, {latent: true}))).latent, this.facts));
+      }
+      const found = close(this.state, index, latents, this.facts);
+      return found && {name: this.names[found.index], mistaken: found.mistaken};
+    });
+  }
+
   // Teach a class from pictures, RGB bytes each.  passes: how often they are shown; null: until ENOUGH are right, MOST_PASSES at most.
   // shown(picture number, pass): called before each.
   teach(images, label, {passes = null, rehearse = true, shown = () => {}} = {}) {
@@ -179,9 +191,8 @@ export class Board {
       if (this.frozen) throw new LinkError("The chip is frozen and learns nothing; thaw it first.");
       const before = this.state;
       const fresh = index === this.known || this.names[index] === null;
-      const lesson = {label, index, fresh, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0};
+      const lesson = {label, index, fresh, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0, rehearsed: 0};
       this.remember();
-      const begun = performance.now();
       try {
         await this.show(client, lesson, images, passes, shown);
       } finally {  // of a line that broke, `known` says how far it came
@@ -190,11 +201,10 @@ export class Board {
       const list = this.thumbnails.get(label) ?? [];
       this.thumbnails.set(label, [...list, ...images].slice(-THUMBNAILS));
       await this.read(client);
-      lesson.ms = performance.now() - begun;
       lesson.effects = this.effects(before, this.state);
       lesson.counters = moved(before, this.state);
       this.lesson = lesson;
-      if (rehearse) setTimeout(() => this.rest());
+      if (rehearse) setTimeout(() => this.rest(lesson, before));
       return lesson;
     });
   }
@@ -234,37 +244,23 @@ export class Board {
     return list.filter((one) => one.exemplars);
   }
 
-  right(weights) {
-    return this.state.latents.filter((latent, slot) => answer(scores(latent, weights, this.facts, this.state.forgotten)) === this.state.labels[slot]).length;
-  }
-
-  // Rehearse while nothing else is asked, as long as it helps.
-  rest() {
-    if (this.resting || this.frozen || !this.state?.labels.length) return;
+  // Rehearse after a lesson, while nothing else is asked, until no class has lost more than a tenth of its exemplars.
+  rest(lesson, before) {
+    if (this.resting || this.frozen || !lost(lesson).length) return;
     this.resting = true;
-    this.changes = this.changes.then(() => this.rehearseIdly()).catch((error) => { this.trouble = error.message; }).finally(() => {
+    this.changes = this.changes.then(() => this.rehearseIdly(lesson, before)).catch((error) => { this.trouble = error.message; }).finally(() => {
       this.resting = false;
-      this.rehearsal = null;
       this.changed();
     });
   }
 
-  async rehearseIdly() {
-    const {client, state: before} = this, begun = this.right(weightsOf(before, this.facts.plan));
-    let best = begun, idle = 0, done = 0;
-    while (this.resting && client === this.client && done < REHEARSAL && idle < 2 && best < before.labels.length) {
-      for (let round = 0; round < ROUND && this.resting; round += STEP, done += STEP) await client.rehearse(STEP);
-      const now = this.right(await readWeights(client, this.facts.plan, this.known));
-      idle = now > best ? 0 : idle + 1;
-      best = Math.max(best, now);
-      this.rehearsal = {done, exemplars: before.labels.length, before: begun, now};
+  async rehearseIdly(lesson, before) {
+    const {client} = this;
+    while (this.resting && client === this.client && lost(lesson).length && lesson.rehearsed < REHEARSAL) {
+      for (let round = 0; round < ROUND && this.resting; round += STEP, lesson.rehearsed += STEP) await client.rehearse(STEP);
+      await this.read(client);
+      lesson.effects = this.effects(before, this.state);
       this.changed();
-    }
-    if (!done) return;
-    await this.read(client);
-    if (this.right(weightsOf(this.state, this.facts.plan)) < begun) {
-      await writeState(client, before, this.facts);
-      this.take(before, this.names);
     }
   }
 
@@ -371,6 +367,10 @@ export class Board {
     }
   }
 }
+
+// Names of the classes that a lesson cost more than a tenth of their exemplars.
+export const lost = (lesson) =>
+  lesson.effects.filter(({name, exemplars, before, after}) => name !== lesson.label && 10 * (before - after) > exemplars).map(({name}) => name);
 
 // What a lesson moved: for each class the counters moved, the weights flipped, and the counters before and after.
 function moved(before, after) {

@@ -1,0 +1,140 @@
+"""The registers by which a processor drives an accelerator over a bus of 32 bits: `generate --wrapper wishbone` and `axi-lite`.
+
+From this table come the hardware (`rtl.registers`), and registers.h, registers.json and registers.md of a design (`design.registers`).
+Offsets count bytes.  A read outside the table gives 0, a write outside it changes nothing, and both are answered.
+"""
+
+from typing import NamedTuple
+
+from .config import AcceleratorConfig
+from .learner import LearnPlan
+from .protocol import Command, Space, config_mark
+
+VERSION = 1
+MAGIC = int.from_bytes(b"nbf", "little")
+ADDRESS_BITS = 13
+"""Of a byte."""
+LOGITS, MOST_LOGITS = 0x1000, 1 << ADDRESS_BITS - 3
+"""Offset of the window of logits, a word each, and how many it holds."""
+PATIENCE = 255
+"""Clocks that a write to PIXELS waits for room before it is dropped."""
+MOST_WORDS = 4
+"""Words of 32 bits of the longest word of a learner's memory, that of 128 lanes."""
+
+
+class Field(NamedTuple):
+    """Some bits of a register.  low: the number of the lowest."""
+
+    name: str
+    low: int
+    bits: int
+    meaning: str
+
+    @property
+    def mask(self) -> int:
+        return (1 << self.bits) - 1 << self.low
+
+
+class Register(NamedTuple):
+    """32 bits at an offset.
+
+    access: "constant", "read", "write", "read, write" or "read, clear", where a 1 that is written clears the bit.  learns: only designs
+    that learn have it.  words: that follow each other.
+    """
+
+    name: str
+    offset: int
+    access: str
+    meaning: str
+    fields: tuple[Field, ...] = ()
+    learns: bool = False
+    words: int = 1
+
+    def pack(self, *values: int) -> int:
+        """The word with these values of its fields, in their order."""
+        word = 0
+        for field, value in zip(self.fields, values, strict=True):
+            if not 0 <= value < 1 << field.bits:
+                raise ValueError(f"{self.name}.{field.name}: {value} has no place in {field.bits} bits")
+            word |= value << field.low
+        return word
+
+
+REGISTERS = (
+    Register("ID", 0x00, "constant", "what this is", (
+        Field("VERSION", 0, 8, f"of the registers, {VERSION}"), Field("MAGIC", 8, 24, f"{MAGIC:#x}, the letters fbn"))),
+    Register("CONFIG", 0x04, "constant", "the configuration id of config.json, which names the hardware"),
+    Register("IMAGE", 0x08, "constant", "of an image", (
+        Field("BYTES", 0, 24, "bytes, as PIXELS takes them"), Field("PIXEL_BITS", 24, 8, "bits of a pixel: 24 of RGB, fewer of levels"))),
+    Register("CLASSES", 0x0C, "constant", "numbers of classes", (
+        Field("SHIPPED", 0, 16, "known after reset"), Field("MOST", 16, 16, "that there is room for"))),
+    Register("LEARNER", 0x10, "constant", "how the state of a learner lies in its memory; 0: the design does not learn", (
+        Field("WORD_BITS", 0, 8, "L, bits of a word of a bank"), Field("BANKS", 8, 8, "Q, words of a row"),
+        Field("CHUNKS", 16, 4, "rows of counters of a class behind a word of its weights"),
+        Field("PLANES", 20, 4, "planes of the mirror of the weights"), Field("ADDS", 24, 1, "it keeps sums of samples and no exemplars"),
+        Field("UNKNOWN", 25, 1, "it may answer unknown"), Field("FORGETS", 26, 1, "a class can be forgotten")), True),
+    Register("TABLE", 0x14, "constant", "the rows of the classes: counters and mirror", (
+        Field("FIRST", 0, 16, "the first row"), Field("ROWS", 16, 16, "how many")), True),
+    Register("EXEMPLARS", 0x18, "constant", "the rows of the exemplars", (
+        Field("FIRST", 0, 16, "the first row"), Field("ROWS", 16, 16, "how many")), True),
+    Register("SLOTS", 0x1C, "constant", "exemplars that there is room for", learns=True),
+    Register("CONTROL", 0x20, "write", "", (
+        Field("RESTART", 0, 1, "1: a reset of the accelerator and of these registers; a learner begins again"),
+        Field("FILL", 1, 1, "1: zeros complete the image that was begun; nothing where none was"))),
+    Register("STATUS", 0x24, "read, clear", "", (
+        Field("DONE", 0, 1, "RESULT and the logits are those of an image; a 1 takes the result, and only then comes the next image's"),
+        Field("FINISHED", 1, 1, "a command ended; a 1 clears it"),
+        Field("LOST", 2, 1, "a write was dropped: pixels without room, a command or an access while PENDING, a part of a word; "
+              "a 1 clears it"),
+        Field("ROOM", 3, 1, "PIXELS has room for a word"), Field("INSIDE", 4, 1, "an image was begun and is not complete"),
+        Field("BUSY", 5, 1, "the result of a whole image is to come"),
+        Field("PENDING", 6, 1, "a command or an access is not over"),
+        Field("REFUSED", 7, 1, "the last command had an illegal label, or the learner was frozen"),
+        Field("FROZEN", 8, 1, "the learner is frozen"))),
+    Register("INTERRUPT", 0x28, "read, write", "bits of STATUS that raise `irq`, a level", (
+        Field("DONE", 0, 1, "a result is there"), Field("FINISHED", 1, 1, "a command ended"))),
+    Register("PIXELS", 0x2C, "write", f"four bytes of an image, the first lowest; waits up to {PATIENCE} clocks for room.  An image begins "
+             "with a word; bytes of its last word that are too many are dropped"),
+    Register("RESULT", 0x30, "read", "while DONE", (
+        Field("CLASS", 0, 16, "the class"), Field("UNKNOWN", 16, 1, "the learner takes the image for none that it knows"))),
+    Register("CYCLES", 0x34, "read", "clocks from an image's last byte to its result, modulo 2^24; while DONE"),
+    Register("IMAGES", 0x38, "read", "results taken since reset, modulo 2^16"),
+    Register("COMMAND", 0x40, "write", "a command to the learner; dropped while PENDING", (
+        Field("NUMBER", 0, 3, ", ".join(f"{c.value} {c.name.lower()}" for c in Command) + "; others do nothing"),
+        Field("LABEL", 8, 16, "learn, store: the class number"),
+        Field("COUNT", 24, 8, "rehearse: replays; freeze: 1 or 0")), True),
+    Register("KNOWN", 0x44, "read", "classes known now; so many logits are there", learns=True),
+    Register("ACCESS", 0x48, "write", "a word of the learner's memory is read into DATA, or written from it; dropped while PENDING", (
+        Field("SPACE", 0, 3, ", ".join(f"{s.value} {s.name.lower()}" for s in Space)), Field("WRITE", 7, 1, "1: written"),
+        Field("ADDRESS", 8, 24, "of the word")), True),
+    Register("DATA", 0x60, "read, write", "reads: the word that the last access read; writes: the one that the next writes.  The lowest 32 "
+             "bits come first", learns=True, words=MOST_WORDS),
+    Register("LOGITS", LOGITS, "read", "a signed number a class, while DONE; behind the last class anything", words=MOST_LOGITS))
+"""In the order of their offsets."""
+
+BY_NAME = {register.name: register for register in REGISTERS}
+
+
+def of_design(config: AcceleratorConfig) -> list[Register]:
+    """The registers that a design has, with as many words as it uses."""
+    words = {"LOGITS": config.result_classes, "DATA": data_words(config.learning) if config.learning else 0}
+    return [register._replace(words=words.get(register.name, register.words)) for register in REGISTERS
+            if config.learning or not register.learns]
+
+
+def data_words(plan: LearnPlan) -> int:
+    """Words of 32 bits of a word of a learner's memory."""
+    return -(-plan.host_bits // 32)
+
+
+def constants(config: AcceleratorConfig) -> dict[str, int]:
+    """{name: value} of the constant registers of a design."""
+    plan = config.learning
+    values: dict[str, tuple[int, ...]] = {
+        "ID": (VERSION, MAGIC), "IMAGE": (config.image_bytes, config.pixel_bits), "CLASSES": (config.classes, config.result_classes)}
+    if plan:
+        values |= {
+            "LEARNER": (plan.lanes, plan.pixels, plan.chunks, plan.planes, plan.adds, plan.unknown, plan.forget),
+            "TABLE": (plan.learn_base, plan.class_rows), "EXEMPLARS": (plan.slots_base, plan.slot_rows * plan.slots)}
+    words = {name: BY_NAME[name].pack(*fields) for name, fields in values.items()}
+    return words | {"CONFIG": int.from_bytes(config_mark(config.id), "big")} | ({"SLOTS": plan.slots} if plan else {})

@@ -1,0 +1,366 @@
+"""A register bus around an accelerator: Wishbone or AXI4-Lite, 32 bits; the registers are those of `machine.registers`."""
+
+from amaranth import Cat, ClockDomain, ClockSignal, Const, Instance, Module, Mux, ResetInserter, ResetSignal, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..machine import registers
+from ..machine.registers import ADDRESS_BITS, BY_NAME
+from .accelerator_top import LEARNER_PORTS
+from .axi_stream import AxiStreamWrapper
+from .learning.learner import command_layout, host_layout
+from .sequencer import Widths
+
+CYCLES_BITS, IMAGES_BITS = 24, 16
+WORD = ADDRESS_BITS - 2
+"""Bits of the number of a 32-bit word."""
+
+
+class ImageWords(wiring.Component):
+    """Words of four bytes -> images, each of exactly `length` bytes and beginning with a word.
+
+    Parameters
+    ----------
+    length : int
+        Bytes of an image.
+
+    Members
+    -------
+    word : In(32), put : In(1)
+        put: `word` is taken; only while `room` is 1.
+    room, inside : Out(1)
+        It takes a word; an image was begun and is not complete.
+    fill : In(1)
+        Strobes: zeros complete the image that was begun.
+    pixels : Out(stream of bytes)
+    last : Out(1)
+        The byte at `pixels` is an image's last one.
+
+    Timing
+    ------
+    A byte a clock, and a clock more for each word.
+    """
+
+    def __init__(self, length):
+        self.length = length
+        super().__init__({"word": In(32), "put": In(1), "room": Out(1), "inside": Out(1), "fill": In(1),
+                          "pixels": Out(stream.Signature(8)), "last": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        held = Signal(32)  # the word whose bytes leave
+        full = Signal()  # there is one
+        place = Signal(2)  # of the byte that leaves next
+        filling = Signal()  # zeros leave behind it
+        count = Signal(range(self.length))  # bytes of the image that have passed
+        passes = Signal()
+        m.d.comb += [
+            self.room.eq(~full & ~filling), self.inside.eq(full | count.any()), self.last.eq(count == self.length - 1),
+            self.pixels.valid.eq(full | filling), self.pixels.payload.eq(held.word_select(place, 8) & full.replicate(8)),
+            passes.eq(self.pixels.valid & self.pixels.ready)]
+        with m.If(passes):
+            m.d.sync += [count.eq(Mux(self.last, 0, count + 1)), place.eq(Mux(self.last, 0, place + 1))]
+        m.d.sync += [full.eq(self.put | full & ~(passes & (self.last | place.all()))),
+                     filling.eq((filling | self.fill & self.inside) & ~(passes & self.last))]
+        with m.If(self.put):
+            m.d.sync += held.eq(self.word)
+        return m
+
+
+class RegisterBus(wiring.Component):
+    """The registers around the module `accelerator` of accelerator.v.
+
+    Members
+    -------
+    request, write : In(1)
+        An access, held until `ack`; the cycle after `ack` may begin the next.
+    address : In(11), data : In(32), whole : In(1)
+        The number of a word, what is written to it, and whether all its bytes are written.
+    ack : Out(1)
+        The access is done.
+    read : Out(32)
+        Beside `ack`, and until the next access is done.
+    irq, restart : Out(1)
+        restart: resets the accelerator, and is to reset this component.
+    weights : In(stream)
+        With streamed weights, as `Accelerator` has it.
+
+    Timing
+    ------
+    `ack` comes 2 clocks after the request of a read and 1 after that of a write; of a write to PIXELS once there is room, or
+    `registers.PATIENCE` clocks later.
+
+    Resources
+    ---------
+    docs/integration.md; the logits lie in a block RAM.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        members = {"request": In(1), "write": In(1), "address": In(WORD), "data": In(32), "whole": In(1), "ack": Out(1), "read": Out(32),
+                   "irq": Out(1), "restart": Out(1)}
+        if config.weights == "stream":
+            members["weights"] = In(stream.Signature(config.beat_bits))
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        self.ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal() | self.restart, "i_want_latent": Const(0), "i_latent__ready": Const(1)}
+        self.values = {}  # {number of a word: what a read gives}
+        self.strobes = {}  # {name of a register: it is written}
+        self._bus(m)
+        self.pending = Signal()
+        if self.config.learning:
+            self._learner(m)
+        self._images(m)
+        self._status(m)
+        if self.config.weights == "stream":
+            AxiStreamWrapper._take(m, self.ports, "weights", self.weights)
+        with m.Switch(self.address):
+            for number, value in self.values.items():
+                with m.Case(number):
+                    m.d.comb += self.value.eq(value)
+        m.submodules.accelerator = Instance("accelerator", **self.ports)
+        return m
+
+    def strobe(self, name):
+        """The register `name` is written in this clock."""
+        self.strobes[name] = Signal(name=f"write_{name.lower()}")
+        return self.strobes[name]
+
+    def port(self, name, bits=1):
+        """An output of the accelerator."""
+        self.ports[f"o_{name}"] = signal = Signal(bits, name=name)
+        return signal
+
+    def field(self, register, name):
+        """The bits of `data` that are a field."""
+        low, bits = next((field.low, field.bits) for field in BY_NAME[register].fields if field.name == name)
+        return self.data[low:low + bits]
+
+    def _bus(self, m):
+        """Accesses: when they are done, and what a read gives."""
+        for name, value in registers.constants(self.config).items():
+            self.values[BY_NAME[name].offset // 4] = Const(value, 32)
+        asked = Signal()
+        looked = Signal()  # a read has had a clock for the memory of the logits
+        waited = Signal(range(registers.PATIENCE + 1))  # clocks of a write
+        self.value = Signal(32)  # what a read gives but for the logits
+        self.logit = Signal(32)
+        self.to_pixels = Signal()
+        self.room = Signal()
+        done = Signal()
+        m.d.comb += [
+            asked.eq(self.request & ~self.ack), self.to_pixels.eq(self.address == BY_NAME["PIXELS"].offset // 4),
+            done.eq(asked & Mux(self.write, ~self.to_pixels | self.room | ~self.whole | (waited == registers.PATIENCE), looked))]
+        m.d.sync += [self.ack.eq(done), looked.eq(asked & ~looked), waited.eq(Mux(asked & self.write, waited + 1, 0))]
+        self.written = Signal()  # a write is done
+        m.d.comb += self.written.eq(done & self.write)
+        with m.If(done & ~self.write):
+            m.d.sync += self.read.eq(Mux(self.address[-1], self.logit, self.value))
+
+    def writes(self, m, *names):
+        """Signals that strobe as the registers are written, all their bytes."""
+        for name in names:
+            m.d.comb += self.strobe(name).eq(self.written & self.whole & (self.address == BY_NAME[name].offset // 4))
+        return [self.strobes[name] for name in names]
+
+    def _images(self, m):
+        """Images in, logits and classes out, and their counters."""
+        c = self.config
+        m.submodules.words = words = ImageWords(c.image_bytes)
+        control, pixels = self.writes(m, "CONTROL", "PIXELS")
+        m.d.sync += self.restart.eq(control & self.field("CONTROL", "RESTART"))
+        self.computed = Signal()  # from the last byte of an image until its result is taken: no other begins
+        m.d.comb += [words.word.eq(self.data), words.put.eq(pixels & self.room), self.room.eq(words.room & ~self.computed),
+                     words.fill.eq(control & self.field("CONTROL", "FILL"))]
+        AxiStreamWrapper._take(m, self.ports, "pixels", words.pixels)
+        self.words = words
+
+        m.submodules.logits = memory = Memory(shape=c.score_bits, depth=c.result_classes, init=[], attrs={"ram_style": "block"})
+        port, look = memory.write_port(), memory.read_port()
+        payload, valid = self.port("logits__payload", c.score_bits + 1), self.port("logits__valid")
+        place = Signal(range(c.result_classes))
+        self.ports["i_logits__ready"] = Const(1)
+        m.d.comb += [port.addr.eq(place), port.data.eq(payload), port.en.eq(valid), look.addr.eq(self.address), look.en.eq(1),
+                     self.logit.eq(look.data.as_signed())]
+        with m.If(valid):
+            m.d.sync += place.eq(Mux(payload[-1], 0, place + 1))
+
+        result, self.done = self.port("result__payload", c.result_bits), self.port("result__valid")
+        self.take = Signal()
+        self.ports["i_result__ready"] = self.take
+        unknown = bool(c.learning and c.learning.unknown)
+        number = Signal(16)
+        m.d.comb += number.eq(result[:c.result_bits - unknown])
+        cycles = Signal(CYCLES_BITS)
+        images = Signal(IMAGES_BITS)
+        self.values |= {BY_NAME["RESULT"].offset // 4: Cat(number, result[-1] & unknown), BY_NAME["CYCLES"].offset // 4: cycles,
+                        BY_NAME["IMAGES"].offset // 4: images}
+        begins = words.last & words.pixels.valid & words.pixels.ready
+        m.d.sync += self.computed.eq(begins | self.computed & ~(self.take & self.done))
+        with m.If(begins):
+            m.d.sync += cycles.eq(0)
+        with m.Elif(~self.done):
+            m.d.sync += cycles.eq(cycles + 1)
+        with m.If(self.take & self.done):
+            m.d.sync += images.eq(images + 1)
+
+    def _status(self, m):
+        """STATUS and the interrupt."""
+        status, enables = self.writes(m, "STATUS", "INTERRUPT")
+        finished = Signal()
+        lost = Signal()
+        enable = Signal(2)
+        busy = self.port("busy")
+        lines = {"DONE": self.done, "FINISHED": finished, "LOST": lost, "ROOM": self.room, "INSIDE": self.words.inside,
+                 "BUSY": self.computed & ~self.done}
+        ended, dropped = Const(0), self.written & (~self.whole | self.to_pixels & ~self.room)
+        if self.config.learning:
+            lines |= {"PENDING": self.pending, "REFUSED": self.port("refused"), "FROZEN": self.port("frozen")}
+            ended = self.commanded & ~self.command_waits & ~busy
+            m.d.sync += self.commanded.eq(self.strobes["COMMAND"] & ~self.pending | self.commanded & ~ended)
+            dropped |= self.pending & (self.strobes["COMMAND"] | self.strobes["ACCESS"])
+        assert list(lines) == [field.name for field in BY_NAME["STATUS"].fields][:len(lines)]
+        m.d.comb += [self.take.eq(status & self.data[0]), self.irq.eq((Cat(self.done, finished) & enable).any())]
+        m.d.sync += [finished.eq(finished & ~(status & self.data[1]) | ended), lost.eq(lost & ~(status & self.data[2]) | dropped)]
+        with m.If(enables):
+            m.d.sync += enable.eq(self.data)
+        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(*lines.values()), BY_NAME["INTERRUPT"].offset // 4: enable}
+
+    def _learner(self, m):
+        """Commands, and accesses to the learner's memory."""
+        plan = self.config.learning
+        assert {"command", "host", "found", "refused", "known", "used", "frozen"} == set(LEARNER_PORTS)
+        command, access = self.writes(m, "COMMAND", "ACCESS")
+        self.commanded = Signal()  # a command is not over
+        self.command_waits = Signal()  # the learner has not taken it
+        accessed = Signal()  # an access is not done
+        m.d.comb += self.pending.eq(self.commanded | accessed)
+
+        taken = stream.Signature(command_layout(plan)).create()
+        label, bits = self.field("COMMAND", "LABEL"), len(taken.payload.label)
+        m.d.comb += taken.valid.eq(self.command_waits)
+        AxiStreamWrapper._take(m, self.ports, "command", taken)
+        m.d.sync += self.command_waits.eq(command & ~self.pending | self.command_waits & ~taken.ready)
+        with m.If(command & ~self.pending):
+            m.d.sync += [taken.payload.command.eq(self.field("COMMAND", "NUMBER")), taken.payload.count.eq(self.field("COMMAND", "COUNT")),
+                         # All of them 1 is a label that no class has.
+                         taken.payload.label.eq(label[:bits] | label[bits:].any().replicate(bits))]
+
+        asked = stream.Signature(host_layout(plan, Widths(self.config).row)).create()
+        payload = asked.payload
+        m.d.comb += asked.valid.eq(accessed)
+        AxiStreamWrapper._take(m, self.ports, "host", asked)
+        m.d.sync += accessed.eq(access & ~self.pending | accessed & ~asked.ready)
+        with m.If(access & ~self.pending):
+            m.d.sync += [payload.space.eq(self.field("ACCESS", "SPACE")), payload.write.eq(self.field("ACCESS", "WRITE")),
+                         payload.address.eq(self.field("ACCESS", "ADDRESS"))]
+        found = self.port("found", plan.host_bits)  # stays until the next access
+        first = BY_NAME["DATA"].offset // 4
+        for part in range(registers.data_words(plan)):
+            bits = slice(32 * part, min(32 * part + 32, plan.host_bits))
+            self.values[first + part] = found[bits]
+            with m.If(self.written & self.whole & ~self.pending & (self.address == first + part)):
+                m.d.sync += payload.data[bits].eq(self.data)
+        self.port("used", range(plan.slots + 1))  # a word of Space.SCALARS too
+        self.values[BY_NAME["KNOWN"].offset // 4] = self.port("known", range(plan.max_classes + 1))
+
+
+def _weights(config):
+    """Ports of the weight stream, which stands beside the bus.  restart: 1 for a clock, after which the stream begins again, with the boot
+    image."""
+    return AxiStreamWrapper._stream("s_axis_weights", config.beat_bits) | {"restart": Out(1)} if config.weights == "stream" else {}
+
+
+def _within(m, wrapper, clock, reset):
+    """The registers of a wrapper, in a domain of its own ports."""
+    m.domains.sync = ClockDomain()
+    inside = RegisterBus(wrapper.config)
+    m.submodules.registers = ResetInserter(inside.restart)(inside)  # not the bus: a write to CONTROL has its answer
+    m.d.comb += [ClockSignal().eq(clock), ResetSignal().eq(reset)]
+    if wrapper.config.weights == "stream":
+        m.d.comb += [wrapper.restart.eq(inside.restart), inside.weights.payload.eq(wrapper.s_axis_weights_tdata),
+                     inside.weights.valid.eq(wrapper.s_axis_weights_tvalid), wrapper.s_axis_weights_tready.eq(inside.weights.ready)]
+    return inside
+
+
+class WishboneWrapper(wiring.Component):
+    """`RegisterBus` on Wishbone B4, classic cycles: a slave with a port of 32 bits.
+
+    Members
+    -------
+    wb_clk_i, wb_rst_i, wb_cyc_i, wb_stb_i, wb_we_i, wb_adr_i, wb_sel_i, wb_dat_i, wb_dat_o, wb_ack_o
+        As Wishbone names them; wb_adr_i counts bytes, and its two lowest bits are ignored.
+    irq_o : Out(1)
+        A level, see INTERRUPT.
+    s_axis_weights_tdata, s_axis_weights_tvalid, s_axis_weights_tready, restart
+        `_weights`, with streamed weights.
+
+    Timing
+    ------
+    As `RegisterBus`.  wb_ack_o and wb_dat_o are registers.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "wb_clk_i": In(1), "wb_rst_i": In(1), "wb_cyc_i": In(1), "wb_stb_i": In(1), "wb_we_i": In(1), "wb_adr_i": In(ADDRESS_BITS),
+            "wb_sel_i": In(4), "wb_dat_i": In(32), "wb_dat_o": Out(32), "wb_ack_o": Out(1), "irq_o": Out(1)} | _weights(config))
+
+    def elaborate(self, platform):
+        m = Module()
+        inside = _within(m, self, self.wb_clk_i, self.wb_rst_i)
+        m.d.comb += [
+            inside.request.eq(self.wb_cyc_i & self.wb_stb_i), inside.write.eq(self.wb_we_i), inside.address.eq(self.wb_adr_i[2:]),
+            inside.data.eq(self.wb_dat_i), inside.whole.eq(self.wb_sel_i.all()), self.wb_dat_o.eq(inside.read),
+            self.wb_ack_o.eq(inside.ack), self.irq_o.eq(inside.irq)]
+        return m
+
+
+class AxiLiteWrapper(wiring.Component):
+    """`RegisterBus` on AXI4-Lite (Arm IHI 0022), 32 bits.  Every response is OKAY.  A write waits for its address and its data; one access
+    is at work at a time, and of a read and a write that come together the write is first.
+
+    Members
+    -------
+    aclk, aresetn, s_axi_*
+        As AXI4-Lite names them.
+    irq, s_axis_weights_*, restart
+        As of `WishboneWrapper`.
+
+    Timing
+    ------
+    As `RegisterBus`, and a clock for the response.  No path leads from an input to an output without a register.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "aclk": In(1), "aresetn": In(1),
+            "s_axi_awaddr": In(ADDRESS_BITS), "s_axi_awvalid": In(1), "s_axi_awready": Out(1),
+            "s_axi_wdata": In(32), "s_axi_wstrb": In(4), "s_axi_wvalid": In(1), "s_axi_wready": Out(1),
+            "s_axi_bresp": Out(2), "s_axi_bvalid": Out(1), "s_axi_bready": In(1),
+            "s_axi_araddr": In(ADDRESS_BITS), "s_axi_arvalid": In(1), "s_axi_arready": Out(1),
+            "s_axi_rdata": Out(32), "s_axi_rresp": Out(2), "s_axi_rvalid": Out(1), "s_axi_rready": In(1), "irq": Out(1)} | _weights(config))
+
+    def elaborate(self, platform):
+        m = Module()
+        inside = _within(m, self, self.aclk, ~self.aresetn)
+        reading = Signal()  # an access is at work
+        writing = Signal()
+        free = ~(reading | writing | self.s_axi_bvalid | self.s_axi_rvalid)
+        with m.If(free):
+            m.d.sync += [writing.eq(self.s_axi_awvalid & self.s_axi_wvalid),
+                         reading.eq(self.s_axi_arvalid & ~(self.s_axi_awvalid & self.s_axi_wvalid))]
+        with m.If(inside.ack):
+            m.d.sync += [reading.eq(0), writing.eq(0)]
+        m.d.sync += [self.s_axi_bvalid.eq(writing & inside.ack | self.s_axi_bvalid & ~self.s_axi_bready),
+                     self.s_axi_rvalid.eq(reading & inside.ack | self.s_axi_rvalid & ~self.s_axi_rready)]
+        m.d.comb += [
+            inside.request.eq(reading | writing), inside.write.eq(writing), inside.data.eq(self.s_axi_wdata),
+            inside.address.eq(Mux(writing, self.s_axi_awaddr, self.s_axi_araddr)[2:]), inside.whole.eq(self.s_axi_wstrb.all()),
+            self.s_axi_awready.eq(writing & inside.ack), self.s_axi_wready.eq(writing & inside.ack),
+            self.s_axi_arready.eq(reading & inside.ack), self.s_axi_rdata.eq(inside.read), self.irq.eq(inside.irq)]
+        return m
