@@ -257,7 +257,7 @@ def main():
         return views(things, args.out, Teacher())
     training = Training(things, torch.load(args.views, weights_only=True), args, args.out)
     if not training.run_until_interrupted():
-        print("interrupted: the same command goes on", file=sys.stderr)
+        sys.exit(f"{args.out}: interrupted at step {training.step} of {training.steps}; the same command goes on")
     print(f"{args.out}: step {training.step} of {training.steps}")
 
 
