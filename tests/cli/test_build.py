@@ -334,7 +334,7 @@ def test_a_whole_build(tmp_path, answer, cli, monkeypatch):
 
 
 def _the_bitstream(folder, where, made, answer, cli):
-    """It is the placed netlist, also when asked later; bits that are turned are found; it gives the reference's bits."""
+    """It is the placed netlist, also when asked later; bits that are turned are found; with FBNN_SLOW=1 it gives the reference's bits."""
     assert made["compared"]["LUTs"] == made["compared"]["ICESTORM_LC"] > 2000 and made["compared"]["ICESTORM_DSP"] == 3
     again = answer("build", folder, "--board", "icebreaker", "--clock", 18, "--check")
     assert again["compared"] == made["compared"]
@@ -343,10 +343,11 @@ def _the_bitstream(folder, where, made, answer, cli):
     seed = 670
     assert not turned.draw(chip, netlist, 22, seed), f"seed {seed}"
     assert not compared.Comparison(chip, netlist).differences
-    found = answer("simulate", folder, "--bitstream", "--images", 2)
-    assert found["board"] == "icebreaker" and found["clock_hz"] == 18e6 and found["lesson"] is None
-    expected = inference.logits(strategies.smallest(), datasets.test_images(8, 2))
-    assert found["logits"] == expected.tolist()
+    if os.environ.get("FBNN_SLOW"):  # minutes of simulation
+        found = answer("simulate", folder, "--bitstream", "--images", 2)
+        assert found["board"] == "icebreaker" and found["clock_hz"] == 18e6 and found["lesson"] is None
+        expected = inference.logits(strategies.smallest(), datasets.test_images(8, 2))
+        assert found["logits"] == expected.tolist()
     name, cell = next((name, cell) for name, cell in netlist.items() if cell["parameters"].get("DFF_ENABLE") == "1")
     cell["parameters"]["SET_NORESET"] = "10"[int(cell["parameters"]["SET_NORESET"])]
     (where / "seed-1" / toolchain.CELLS).write_text(json.dumps(netlist))
