@@ -111,7 +111,7 @@ def test_the_sdram_of_an_ecp5(name, mhz, latency):
     # WE#, CAS#, RAS#, two lines of the bank, 13 of the address, two masks; of each data line out, its enable and in.
     registers = 9 + 3 + 2 + 13 + 2 + 2 * 16
     assert [text.count(f" {cell} ") for cell in ("DCCA", "ODDRX1F", "BB", "OFS1P3BX", "IFS1P3DX")] == [1, 1, 20, registers, 20]
-    assert top.core.store.latency == latency and top.core.flash_ratio == 1 + (mhz > 50) + 2 * (mhz > 100)
+    assert top.sdram_clock[1] == latency and top.core.flash_ratio == 1 + (mhz > 50) + 2 * (mhz > 100)
     chip, period = CHIPS[one.sdram["chip"]], 1e9 / pll.hz
     parameters, _ = plls.sdram(pll, chip)
     steps = parameters["CLKOS_CPHASE"] - pll.parameters["CLKOP_CPHASE"] + parameters["CLKOS_FPHASE"] / 8
@@ -190,7 +190,7 @@ def test_the_sdram_of_a_gowin(mhz, latency, ratio):
     assert [beside[f"X54Y4/DFF{n}"] for n in range(6)] == [
         "sdram_out12", "sdram_enable12", "sdram_out10", "sdram_enable10", "sdram_in12", "sdram_in10"]
     assert beside["X1Y11/DFF2"] == "sdram_we"
-    assert (top.core.store.latency, top.core.flash_ratio) == (latency, ratio)
+    assert (top.sdram_clock[1], top.core.flash_ratio) == (latency, ratio)
 
 
 @pytest.mark.parametrize("mhz", [18, 27, 33, 40, 45, 48, 54, 60, 66, 72, 78])
