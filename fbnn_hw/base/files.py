@@ -17,6 +17,12 @@ except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
 
 
+def bundled(name: str) -> Path:
+    """A folder that comes with the package: fbnn_hw/NAME where it is installed, NAME at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    return next((path for folder in (package, package.parent) if (path := folder / name).is_dir()), Path(name))
+
+
 def cache_folder() -> Path:
     """The user's folder for what can be made or downloaded again."""
     base = os.environ.get("XDG_CACHE_HOME")

@@ -68,7 +68,7 @@ def prove(line: Transport, design: Design, images: np.ndarray, progress=silent) 
 
 
 def _latent(design, image):
-    return inference.layers(design.network, image[None])["latent"].reshape(1, -1)
+    return inference.latents(design.network, image[None])
 
 
 def _classify(client, design, twin, image, what, proof):

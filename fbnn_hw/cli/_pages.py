@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "docs").is_dir()), Path("docs"))
-"""fbnn_hw/docs in an installed package, docs/ at the top of a checkout."""
+from ..base.files import bundled
+
+FOLDER = bundled("docs")
 
 
 def pages(verbs: list[str]) -> dict[str, Path]:

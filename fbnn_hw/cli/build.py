@@ -66,8 +66,6 @@ def run(args: Args, out: Output) -> int | None:
         record = _record(args, out, inputs, where, numbers, estimate)
         if record is None:
             return 130
-        if args.check:
-            record["compared"] = compared.compare(inputs, where, record)
         record |= {"asked_mhz": args.clock, **_speed(record, estimate, config, least), "weights": None}
         if image and record.get("met"):
             write(where / "flash.bin", image)
@@ -137,11 +135,13 @@ def _inputs(args, board, design):
 
 def _record(args, out, inputs, where, numbers, estimate):
     """The record of an earlier build or of a new one; None after Ctrl-C, with a line that says what was kept."""
-    from ..fpga import bitstream, seeds, toolchain
+    from ..fpga import bitstream, compared, seeds, toolchain
 
     key = inputs.key_of(numbers)
     if not args.rebuild and (record := bitstream.stored(where, key) or bitstream.beside(where, key)):
         out.text(f"built before, nothing has changed: {where} (--rebuild builds it again)")
+        if args.check:  # a new build is compared anyway
+            record["compared"] = compared.compare(inputs, where, record)
         return record
     ready = () if args.rebuild else bitstream.finished(inputs, where, numbers)
     missing = len(numbers) - len(ready) if inputs.flow.nextpnr else 1

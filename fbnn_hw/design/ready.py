@@ -18,8 +18,6 @@ from .folder import Design
 
 IMAGES = Path(__file__).parent / "images"
 INDEX = "index.json"
-FLASH = "flash.bin"
-"""The image of the flash, of a build; it follows from the design, so the archives do not hold it."""
 
 
 @cache
@@ -80,12 +78,12 @@ def unpacked(entry: dict[str, Any]) -> Design:
 
 
 def _with_flash(folder):
-    """Write the image of the flash into each build of a folder."""
+    """Write the image of the flash into each build of a folder: it follows from the design, so the archives do not hold it."""
     from ..simulate import virtual
 
     for record in folder.glob("build-*/build.json"):
-        if json.loads(record.read_text())["weights"]:
-            (record.parent / FLASH).write_bytes(virtual.flash_image(folder))
+        if name := json.loads(record.read_text())["weights"]:
+            (record.parent / name).write_bytes(virtual.flash_image(folder))
 
 
 def pack(folder: Path, path: Path) -> None:

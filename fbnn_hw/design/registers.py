@@ -1,14 +1,13 @@
 """What a processor's programmer needs of a design with registers: registers.h, registers.json, registers.md, and the driver fbnn.c."""
 
 import json
-from pathlib import Path
 
 from .. import __version__
+from ..base.files import bundled
 from ..machine.config import AcceleratorConfig
 from ..machine.registers import ADDRESS_BITS, LOGITS, PATIENCE, REGISTERS, Field, Register, constants, of_design
 
-DRIVER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "driver").is_dir()), Path("driver"))
-"""fbnn_hw/driver in an installed package, driver/ at the top of a checkout."""
+DRIVER = bundled("driver")
 
 
 def files(config: AcceleratorConfig) -> dict[str, str]:

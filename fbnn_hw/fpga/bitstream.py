@@ -74,7 +74,7 @@ def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=Fal
 def stored(where, key=None):
     """Return the record of an earlier build with that key (`Recipe.key_of`), or with any, in the folder `where`, or None."""
     record = json_object(where / RECORD)
-    if record is None or record.get("key") != (key or record.get("key")):
+    if record is None or key and record.get("key") != key:
         return None
     product = record.get("bitstream") if record.get("kind") == KINDS[True] else None
     return record if product is None or (where / product).exists() else None

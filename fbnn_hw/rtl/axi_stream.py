@@ -115,6 +115,13 @@ class ImagePackets(wiring.Component):
         return m
 
 
+def stream_members(name, bits, last=False):
+    """Members of an AXI4-Stream; a name that begins with m leaves the module."""
+    there, back = (Out, In) if name.startswith("m") else (In, Out)
+    return {f"{name}_tdata": there(bits), f"{name}_tvalid": there(1), f"{name}_tready": back(1)} | (
+        {f"{name}_tlast": there(1)} if last else {})
+
+
 class AxiStreamWrapper(wiring.Component):
     """The module `accelerator` of accelerator.v with AXI4-Stream ports (Arm IHI 0051), each behind a `RegisterSlice`.
 
@@ -124,29 +131,22 @@ class AxiStreamWrapper(wiring.Component):
     def __init__(self, config):
         self.config = config
         ports = {"aclk": In(1), "aresetn": In(1), "want_latent": In(1), "busy": Out(1)}  # the reset is synchronous and active low
-        ports |= self._stream("s_axis_image", 8, last=True)  # bytes of an image, tlast with the last one (`ImagePackets`)
-        ports |= self._stream("m_axis_logits", logit_bits(config), last=True)  # a signed integer a class, a packet an image
+        ports |= stream_members("s_axis_image", 8, last=True)  # bytes of an image, tlast with the last one (`ImagePackets`)
+        ports |= stream_members("m_axis_logits", logit_bits(config), last=True)  # a signed integer a class, a packet an image
         # The class of each image, a packet of one word.  tuser: the packet of the image had another length.
-        ports |= self._stream("m_axis_result", CLASS_BITS, last=True) | {"m_axis_result_tuser": Out(1)}
-        ports |= self._stream("m_axis_latent", config.lanes, last=True)  # words of the latent where want_latent was 1, a packet an image
+        ports |= stream_members("m_axis_result", CLASS_BITS, last=True) | {"m_axis_result_tuser": Out(1)}
+        ports |= stream_members("m_axis_latent", config.lanes, last=True)  # words of the latent where want_latent was 1, a packet an image
         if config.weights == "stream":
-            ports |= self._stream("s_axis_weights", config.beat_bits)
+            ports |= stream_members("s_axis_weights", config.beat_bits)
         if plan := config.learning:
             word = plan.host_bits
             # Command in 7:0, label in 23:8, count in 31:24.  A label that is too large is refused, an unknown command ignored.
-            ports |= self._stream("s_axis_command", 8 * sum(COMMAND_BYTES))
-            ports |= self._stream("m_axis_host", word)  # a word for each access once it is done; that of a read has the data
+            ports |= stream_members("s_axis_command", 8 * sum(COMMAND_BYTES))
+            ports |= stream_members("m_axis_host", word)  # a word for each access once it is done; that of a read has the data
             # Space in 2:0, write in 7, address in 31:8, data above.  Address bits that `Learner.host` lacks are ignored.
-            ports |= self._stream("s_axis_host", 8 * sum(HOST_BYTES) + word)
+            ports |= stream_members("s_axis_host", 8 * sum(HOST_BYTES) + word)
             ports |= {"refused": Out(1), "known": Out(range(plan.max_classes + 1)), "used": Out(range(plan.slots + 1)), "frozen": Out(1)}
         super().__init__(ports)
-
-    @staticmethod
-    def _stream(name, bits, last=False):
-        """Members of an AXI4-Stream; a name that begins with m leaves the module."""
-        there, back = (Out, In) if name.startswith("m") else (In, Out)
-        return {f"{name}_tdata": there(bits), f"{name}_tvalid": there(1), f"{name}_tready": back(1)} | (
-            {f"{name}_tlast": there(1)} if last else {})
 
     def elaborate(self, platform):
         m = Module()
@@ -155,7 +155,7 @@ class AxiStreamWrapper(wiring.Component):
         ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "i_want_latent": self.want_latent, "o_busy": self.busy}
         self._images(m, ports)
         if self.config.weights == "stream":
-            self._take(m, ports, "weights", self._source(m, "s_axis_weights", self.config.beat_bits))
+            ports |= stream_ports("weights", self._source(m, "s_axis_weights", self.config.beat_bits), True)
         if self.config.learning:
             self._learner(m, ports)
         m.submodules.accelerator = Instance("accelerator", **ports)
@@ -167,7 +167,7 @@ class AxiStreamWrapper(wiring.Component):
         source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
         m.submodules.packets = packets = ImagePackets(c.image_bytes, WAITING)
         wiring.connect(m, source, packets.packet)
-        self._take(m, ports, "pixels", packets.pixels)
+        ports |= stream_ports("pixels", packets.pixels, True)
         for name, bits in (("logits", c.score_bits), ("latent", c.lanes)):
             layout = data.StructLayout({"word": bits, "last": 1})
             words = self._outgoing(ports, name, layout)
@@ -187,7 +187,7 @@ class AxiStreamWrapper(wiring.Component):
         fields = self._fields(command.payload, COMMAND_BYTES, (layout[name].width for name in ("command", "label", "count")))
         inner = stream.Signature(layout).create()
         m.d.comb += [inner.payload.as_value().eq(Cat(*fields)), inner.valid.eq(command.valid), command.ready.eq(inner.ready)]
-        self._take(m, ports, "command", inner)
+        ports |= stream_ports("command", inner, True)
         word, layout = plan.host_bits, host_layout(plan, Widths(self.config).row)
         access = self._source(m, "s_axis_host", 8 * sum(HOST_BYTES) + word)
         inner = stream.Signature(layout).create()
@@ -198,7 +198,7 @@ class AxiStreamWrapper(wiring.Component):
             inner.payload.address.eq(access.payload[8:32]), inner.payload.data.eq(access.payload[32:]),
             inner.valid.eq(access.valid & reply.ready), access.ready.eq(inner.ready & reply.ready),
             reply.payload.eq(word_read), reply.valid.eq(inner.valid & inner.ready)]
-        self._take(m, ports, "host", inner)
+        ports |= stream_ports("host", inner, True)
         ports["o_found"] = word_read
         self._sink(m, "m_axis_host", reply, reply.payload)
 
@@ -231,11 +231,6 @@ class AxiStreamWrapper(wiring.Component):
         m.d.comb += [wide.eq(value), piece.i.payload.eq(Cat(wide, *flags)), piece.i.valid.eq(source.valid), source.ready.eq(piece.i.ready),
                      Cat(tdata, *members).eq(piece.o.payload), getattr(self, f"{name}_tvalid").eq(piece.o.valid),
                      piece.o.ready.eq(getattr(self, f"{name}_tready"))]
-
-    @staticmethod
-    def _take(m, ports, name, source):
-        """Connect a stream to a port that takes one."""
-        ports |= stream_ports(name, source, True)
 
     @staticmethod
     def _outgoing(ports, name, shape):

@@ -158,10 +158,10 @@ class Keeper(wiring.Component):
         s.place = Signal(range(self.slot.room), reset_less=True)  # byte
         s.segment = Signal(range(len(self.slot.tables) + 5))  # MARKS, SEQUENCE, marks of the design, tables, CRC
         s.address = Signal(max(8, len(self.host.payload.address)), reset_less=True)  # of the unit in its segment: a byte, or a word
-        # Bits.
         s.last = Signal()  # the unit is the last one of its segment
         s.first = Signal.like(s.address)  # address of the first unit of the next segment
         s.wide = Signal()  # the unit is a word
+        # Bits.
         s.shift = Signal(word, reset_less=True)
         s.crc = Signal(8 * CRC_BYTES, reset_less=True)
         s.beat = Signal(range(4 * max(32, word)))  # cycle of a command or a unit, 4 for each bit

@@ -285,25 +285,25 @@ class FlashReader(wiring.Component):
                 m.d.sync += s.bit.eq(0)
                 m.next = following
 
+    def _rest(self, m, s, state, following):
+        """A state in which the flash is deselected for as long as it must be between two commands."""
+        with m.State(state):
+            m.d.sync += s.bit.eq(s.bit + 1)
+            with m.If(s.bit == self.deselect - 1):
+                m.d.sync += s.bit.eq(0)
+                m.next = following
+
     def _yield(self, m, s, fsm):
         """Let the flash go, and go on with the read."""
         s.resuming = fsm.ongoing("RESUME")
         s.selected = s.selected | s.resuming
-        with m.State("LET_GO"):
-            m.d.sync += s.bit.eq(s.bit + 1)
-            with m.If(s.bit == self.deselect - 1):
-                m.d.sync += s.bit.eq(0)
-                m.next = "HELD"
+        self._rest(m, s, "LET_GO", "HELD")
         with m.State("HELD"):
             m.d.comb += self.held.eq(1)
             m.d.sync += s.head.eq(self._going_on(m, s))
             with m.If(~self.hold):
                 m.next = "REST"
-        with m.State("REST"):
-            m.d.sync += s.bit.eq(s.bit + 1)
-            with m.If(s.bit == self.deselect - 1):
-                m.d.sync += s.bit.eq(0)
-                m.next = "RESUME"
+        self._rest(m, s, "REST", "RESUME")
         self._send(m, s, "RESUME", 32 + self.chip.dummy, "READ")
 
     def _sleep(self, m, s, fsm):

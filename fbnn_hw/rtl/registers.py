@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..machine import registers
 from ..machine.registers import ADDRESS_BITS, BY_NAME
-from .accelerator_top import LEARNER_PORTS
-from .axi_stream import AxiStreamWrapper
+from .accelerator_top import LEARNER_PORTS, stream_ports
+from .axi_stream import stream_members
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 
@@ -116,7 +116,7 @@ class RegisterBus(wiring.Component):
         self._images(m)
         self._status(m)
         if self.config.weights == "stream":
-            AxiStreamWrapper._take(m, self.ports, "weights", self.weights)
+            self.ports |= stream_ports("weights", self.weights, True)
         with m.Switch(self.address):
             for number, value in self.values.items():
                 with m.Case(number):
@@ -175,7 +175,7 @@ class RegisterBus(wiring.Component):
         self.computed = Signal()  # from the last byte of an image until its result is taken: no other begins
         m.d.comb += [words.word.eq(self.data), words.put.eq(pixels & self.room), self.room.eq(words.room & ~self.computed),
                      words.fill.eq(control & self.field("CONTROL", "FILL"))]
-        AxiStreamWrapper._take(m, self.ports, "pixels", words.pixels)
+        self.ports |= stream_ports("pixels", words.pixels, True)
         self.words = words
 
         m.submodules.logits = memory = Memory(shape=c.score_bits, depth=c.result_classes, init=[], attrs={"ram_style": "block"})
@@ -242,7 +242,7 @@ class RegisterBus(wiring.Component):
         taken = stream.Signature(command_layout(plan)).create()
         label, bits = self.field("COMMAND", "LABEL"), len(taken.payload.label)
         m.d.comb += taken.valid.eq(self.command_waits)
-        AxiStreamWrapper._take(m, self.ports, "command", taken)
+        self.ports |= stream_ports("command", taken, True)
         m.d.sync += self.command_waits.eq(command & ~self.pending | self.command_waits & ~taken.ready)
         with m.If(command & ~self.pending):
             m.d.sync += [taken.payload.command.eq(self.field("COMMAND", "NUMBER")), taken.payload.count.eq(self.field("COMMAND", "COUNT")),
@@ -252,7 +252,7 @@ class RegisterBus(wiring.Component):
         asked = stream.Signature(host_layout(plan, Widths(self.config).row)).create()
         payload = asked.payload
         m.d.comb += asked.valid.eq(accessed)
-        AxiStreamWrapper._take(m, self.ports, "host", asked)
+        self.ports |= stream_ports("host", asked, True)
         m.d.sync += accessed.eq(access & ~self.pending | accessed & ~asked.ready)
         with m.If(access & ~self.pending):
             m.d.sync += [payload.space.eq(self.field("ACCESS", "SPACE")), payload.write.eq(self.field("ACCESS", "WRITE")),
@@ -271,7 +271,7 @@ class RegisterBus(wiring.Component):
 def _weights(config):
     """Ports of the weight stream, which stands beside the bus.  restart: 1 for a clock, after which the stream begins again, with the boot
     image."""
-    return AxiStreamWrapper._stream("s_axis_weights", config.beat_bits) | {"restart": Out(1)} if config.weights == "stream" else {}
+    return stream_members("s_axis_weights", config.beat_bits) | {"restart": Out(1)} if config.weights == "stream" else {}
 
 
 def _within(m, wrapper, clock, reset):

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from ..base.errors import InputError
+from ..base.files import bundled
 from ..design import link_speeds, review_exemplars
 from ..machine import protocol
 
 WEB = Path(__file__).parent / "web"
 PAGE, WORKER = "app.mjs", "gates_worker.mjs"
-PICTURES = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "docs" / "pictures").is_dir()), Path("pictures"))
-"""fbnn_hw/docs/pictures in an installed package, docs/pictures at the top of a checkout."""
+PICTURES = bundled("docs") / "pictures"
 IMPORT = re.compile(r'^import\s+(?:\{[^}]*\}\s+from\s+)?"\./([\w.]+)";\n', re.MULTILINE)
 PLAN = ("pixels", "lanes", "max_classes", "shipped", "slots", "copies", "counter_bits", "adds", "prototype", "learn_base", "slots_base",
         "fan_in_words", "stored_bits", "per_row", "chunks", "planes", "averages", "unknown", "forget", "block_rows", "class_rows",

@@ -18,6 +18,7 @@ TWO_PORTS = "fbnn_ring", "fbnn_two_port_bank"
 FANOUT = 16
 """Most inputs that a net drives before the timing analysis: without a tree of buffers it says nothing of a layout."""
 TOP = "accelerator"
+_BRACE = re.compile(r"[{}]")
 _GROUP = re.compile(r"\b(cell|pin|memory)\s*\(\s*\"?([^\s\")]*)\"?\s*\)\s*\{")
 _VALUE = re.compile(r"\b(area|function|direction|address_width|word_width)\s*:\s*\"?([^\";]*?)\"?\s*;")
 _NOM = re.compile(r"\b(nom_voltage|nom_temperature)\s*:\s*([-\d.]+)")
@@ -76,14 +77,16 @@ def _cells(text):
         if match[1] != "cell":
             continue
         end, depth = match.end(), 1
-        while depth and (brace := re.compile(r"[{}]").search(text, end)):
+        while depth and (brace := _BRACE.search(text, end)):
             depth, end = depth + (1 if brace[0] == "{" else -1), brace.end()
         body = text[match.end():end]
-        values = dict(_VALUE.findall(body[:_first_pin(body)]))
-        memory = dict(_VALUE.findall(body)) if "memory" in {one[1] for one in _GROUP.finditer(body)} else {}
+        groups = list(_GROUP.finditer(body))
+        starts = [one for one in groups if one[1] == "pin"]
+        bounds = [*(one.start() for one in starts), len(body)]
+        values = dict(_VALUE.findall(body[:bounds[0]]))
+        memory = dict(_VALUE.findall(body)) if any(one[1] == "memory" for one in groups) else {}
         pins, inputs = {}, 0
-        starts = [one for one in _GROUP.finditer(body) if one[1] == "pin"]
-        for one, after in zip(starts, [*[other.start() for other in starts[1:]], len(body)]):
+        for one, after in zip(starts, bounds[1:]):
             said = dict(_VALUE.findall(body[one.end():after]))
             inputs += said.get("direction") == "input"
             if "function" in said:
@@ -91,10 +94,6 @@ def _cells(text):
         words = 2 ** int(memory["address_width"]) if memory else 0
         area = float(values.get("area") or memory.get("area") or 0)
         yield LibraryCell(match[2], area, pins, inputs, words, int(memory.get("word_width", 0)))
-
-
-def _first_pin(body):
-    return next((one.start() for one in _GROUP.finditer(body) if one[1] == "pin"), len(body))
 
 
 def split(accelerator: str) -> tuple[str, str]:
@@ -140,11 +139,11 @@ def memories(netlist: dict, macros: list[LibraryCell]) -> list[Memory]:
         if not cell["type"].startswith("fbnn_"):
             continue
         words, bits = (int(cell["parameters"][key], 2) for key in ("DEPTH", "WIDTH"))
-        choices = [(math.ceil(words / macro.words) * math.ceil(bits / macro.bits) * macro.area, macro) for macro in macros]
+        arrays = [(macro, math.ceil(words / macro.words), math.ceil(bits / macro.bits)) for macro in macros]
+        choices = [(rows * columns * macro.area, macro.name, rows, columns) for macro, rows, columns in arrays]
         if choices and cell["type"] not in TWO_PORTS:
-            area, macro = min(choices, key=lambda choice: (choice[0], choice[1].name))
-            rows, columns = math.ceil(words / macro.words), math.ceil(bits / macro.bits)
-            found.append(Memory(name, cell["type"], words, bits, macro.name, rows, columns, area))
+            area, macro, rows, columns = min(choices)
+            found.append(Memory(name, cell["type"], words, bits, macro, rows, columns, area))
         else:
             found.append(Memory(name, cell["type"], words, bits))
     return found
@@ -160,7 +159,7 @@ def macros(folder: Path, corner: tuple) -> list[LibraryCell]:
     return list(found.values())
 
 
-def synthesise(design_verilog: str, weights: str | None, library: Library, period_ps: int, where: Path, on_line=None) -> dict:
+def synthesise(design_verilog: str, weights: str | None, library: Library, period_ps: int, where: Path) -> dict:
     """Write the netlist of a design to the folder `where`; return {"cells": {cell: count}, "area": um2 of them, "netlist": yosys' JSON}.
 
     weights: text of weights.hex, or None.  Raises ToolError, UsageError.
@@ -170,7 +169,7 @@ def synthesise(design_verilog: str, weights: str | None, library: Library, perio
     texts = {"logic.v": logic, "memories.v": modules} | ({"weights.hex": weights} if weights is not None else {})
     for name, text in texts.items():
         (where / name).write_text(text)
-    synthesis.run(synthesis.command(script(library, period_ps), where), where, "synthesis.log", "synthesis", on_line)
+    synthesis.run(synthesis.command(script(library, period_ps), where), where, "synthesis.log", "synthesis")
     try:
         made = json.loads((where / "cells.json").read_text())["modules"]["\\" + TOP]
         netlist = json.loads((where / "netlist.json").read_text())

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import UsageError, nearest, show
+from ..base.files import bundled
 from . import TARGETS, Target
 from . import page as pages
 from .bridges import BRIDGES
 
-FOLDER = next((path for up in (1, 2) if (path := Path(__file__).parents[up] / "boards").is_dir()), Path("boards"))
-"""fbnn_hw/boards in an installed package, boards/ at the top of a checkout."""
+FOLDER = bundled("boards")
 
 
 @dataclass(frozen=True)

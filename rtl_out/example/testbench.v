@@ -98,6 +98,9 @@ module testbench (
 `ifdef SLEEPS
         .standby(1'b0),
 `endif
+`ifdef KEEPS
+        .pause(1'b0),
+`endif
         .want_latent(want_latent), .step(step)
     );
 

@@ -209,7 +209,7 @@ class Desk:
         self.before = design.folder / "learned-board-before.snapshot"
         self.begun = set()  # (names, snapshot) that the board may be in since a command ended early
         self.shipped = tuple(design.classes), self.learner.snapshot()
-        self.origins = set()  # (names, snapshot) before a lesson that ended early, which --undo takes back
+        self.origins = set()  # (names, snapshot) before a lesson or an undo that ended early, which the next --undo takes back
         self.log, self.read = [], False
         self.doubted = False  # a board that learned a part of a lesson after it lost its power is in no state of that lesson: it is refused
 
@@ -328,7 +328,7 @@ class Desk:
         return self.learner.classify(latents) == labels if len(labels) else np.zeros(0, bool)
 
     def way_back(self, state):
-        """The state of the file before, or that before a lesson that ended early, frozen as the board is."""
+        """The state of the file before, or that before what ended early, frozen as the board is."""
         self.learner.restore(state[1])
         frozen = self.learner.frozen
         return [after for start in {(self.undone.names, self.undone.snapshot), *self.origins}
@@ -374,7 +374,7 @@ class Desk:
             self._check_before(words, file, reached, true)
         assert words[0] == "learn" or now == file, self.told()
         if done.code > 0:
-            *notes, error = (line.removeprefix("fbnn-hw learn: ") for line in done.err.splitlines())
+            *notes, error = (line.removeprefix("fbnn-hw learn: ") for line in done.err.splitlines() if line.startswith("fbnn-hw"))
             # What was put aside, what an earlier command left, what this one keeps.
             assert len(notes) <= 3 and not any(error in note for note in notes), self.told()
         if not happened:
@@ -387,7 +387,7 @@ class Desk:
             self.begun, self.doubted, self.origins = set(), False, set()
         elif done.code and happened and trial.kind in ("power", "unpowered", "not done"):
             self.doubted = True
-        if done.code and _verb(words) in ("--label", "learn"):
+        if done.code and _verb(words) in ("--label", "learn", "--undo"):
             self.origins |= sources
         self.begun |= reached | sources
         return happened

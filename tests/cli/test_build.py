@@ -644,9 +644,10 @@ def test_a_file_for_the_drive(design, memory, tools, answer, refused, cli):
     assert b"".join(pages[address] for address in sorted(pages) if address)[:len(image)] == image
     answer("build", design, "--board", "pico-ice", "--rebuild")
     assert not (where / "drag.uf2").exists()
+    folders = set(design.iterdir())
     for name, reason in (("icebreaker", "iCEBreaker shows no drive"), ("icesugar", "the drive of iCESugar v1.5 takes a plain bitstream")):
         code, line = refused("build", design, "--board", name, "--drag", "--rebuild")
         assert code == 2 and line.startswith(f"fbnn-hw build: --drag: {reason}")
-    assert not (design / "build-icesugar").exists()
+    assert set(design.iterdir()) == folders
     folder = memory("ecp5-25f")
     assert f"drag     {folder / 'build-icesugar-pro' / 'bitstream.bit'}\n" in cli("build", folder, "--board", "icesugar-pro", "--drag")[1]

@@ -49,10 +49,11 @@ def test_the_clock_is_the_targets(folder):
 
 def test_the_core_names_files_that_are_there(folder):
     core = (folder / "accelerator.core").read_text()
-    files = re.findall(r"^      - ([\w.]+\.(?:v|hex|sdc))", core, re.MULTILINE)
+    files = re.findall(r"^      - ([\w.]+\.(?:v|hex|sdc|vlt))\b", core, re.MULTILINE)
     assert core.startswith("CAPI=2:\nname: fbnn-hw:designs:") and {"accelerator.v", "accelerator.sdc"} <= set(files)
     assert all((folder / Path(name)).is_file() for name in files)
-    assert ("weights.hex" in files) == ("fbnn_weight_memory" in (folder / "accelerator.v").read_text())
+    hardware = core.split("\n  constraints:")[0]
+    assert ("weights.hex" in hardware) == ("fbnn_weight_memory" in (folder / "accelerator.v").read_text())
 
 
 def test_every_folder_has_a_core_of_its_own_name(folder):

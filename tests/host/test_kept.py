@@ -58,7 +58,7 @@ def network():
 
 @pytest.mark.parametrize("options", [
     {"learn": "nearest-mean", "unknown": True, "forget": True, "max_classes": 4},
-    {"learn": True, "start": "empty", "max_classes": 4, "exemplars": 8}], ids=["means", "replay"])
+    pytest.param({"learn": True, "start": "empty", "max_classes": 4, "exemplars": 8}, marks=pytest.mark.slow)], ids=["means", "replay"])
 def test_a_board_keeps_what_it_learns(network, tmp_path, monkeypatch, options):
     monkeypatch.setattr(board_top, "QUIET_BITS", 14)
     design = designs.generate(network, "ice40", out=tmp_path, weights="flash", keep=True, outputs=4, **options)

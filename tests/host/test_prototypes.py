@@ -117,7 +117,7 @@ def test_a_board_that_begins_empty_forgets_and_says_unknown(rule, seed, network,
                 new = label == len(names) or names[label] is None
                 name = f"thing {step}" if new else names[label]
                 shown = [source.randrange(len(images)) for _ in range(4)]
-                assert board.learn(images[shown], name, passes=1).index == label
+                assert board.learn(images[shown], name, passes=1, rehearse=0).index == label
                 for n in shown:
                     slow.learn(latents[n], label)
                 names[label:label + 1] = [name]

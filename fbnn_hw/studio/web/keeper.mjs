@@ -53,14 +53,15 @@ export class Keeper {
     }
   }
 
-  // An entry that a tab has left of its own; those of what the common entry has are removed.
+  // An entry that a tab has left of its own; all those of what the common entry has are removed first.
   others(mark) {
+    const left = [];
     for (const entry of Object.keys(localStorage).filter((one) => one.startsWith(`${this.key} `) && one !== this.own)) {
       const kept = JSON.parse(localStorage.getItem(entry));
       if (kept.mark === mark) localStorage.removeItem(entry);
-      else if (Date.now() - kept.at > YOUNG_MS) return {entry, file: bytesOf(kept.file)};
+      else if (Date.now() - kept.at > YOUNG_MS) left.push({entry, file: bytesOf(kept.file)});
     }
-    return null;
+    return left[0] ?? null;
   }
 
   // `beside` is in a file.

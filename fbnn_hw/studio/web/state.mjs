@@ -1,4 +1,4 @@
-// The state of a learner as plain data, and as the bytes of a snapshot: docs/on-chip-learning.md, section "Snapshots".
+// The state of a learner as plain data, and as the bytes of a snapshot: docs/learner.md, section "Snapshots".
 // Twins: fbnn_hw/reference/learning/snapshot.py and fbnn_hw/board/taught.py.
 //
 // A state: {known, frozen, registers: [BigInt of noise, mask, pick], presented: [of each class], left: [of each class],
