@@ -38,7 +38,7 @@ class Stand(Elaboratable):
 class Keeper(wiring.Component):
     def __init__(self, plan):
         super().__init__({
-            "save": In(1), "undo": In(1), "done": Out(1), "busy": Out(1), "ready": Out(1), "failed": Out(1), "may_erase": In(1),
+            "save": In(1), "undo": In(1), "busy": Out(1), "ready": Out(1), "failed": Out(1), "may_erase": In(1),
             "host": Out(stream.Signature(host_layout(plan, 14))), "host_reply": In(16)})
 
     def elaborate(self, platform):
@@ -53,10 +53,13 @@ class Bench(device_top.DeviceTop):
         config = SimpleNamespace(
             camera="ov7670", size=32, learning=plan, id="00112233", weights="memory", way="memory", result_classes=5, score_bits=9,
             result_bits=3 + learns)
-        super().__init__(config, clock_hz=36e6, keeper=Keeper(plan) if keeps else None)
+        super().__init__(config, clock_hz=36e6, keep_base=0 if keeps else None)
         self.tick_bits = 0  # each clock is a tick
         self.camera = Stand(pclk=1, href=1, vsync=1, data=8, tick=1, skip=1, active=1, torn=1, absent=1)
         self.sccb = Stand(tick=1, clock_low=1, data_low=1, done=1)
+
+    def _keeper(self, config, *others):
+        return Keeper(config.learning)
 
     def _accelerator(self, m, s):
         self.s = s
@@ -83,7 +86,8 @@ def conditions(dut, get):
         held |= {"taught": get(s.learned) and not teach, "undo": asks.get("undo"), "lesson": valid and teach,
                  "forget": asks.get("forget") and get(dut.choice) < get(s.known), "taken": get(s.command_ready),
                  "last": get(s.host_ready) and last, "marked": get(s.host_ready), "fewer": get(s.host_ready),
-                 "kept": get(dut.keeper.done) if dut.keeper else 1, "restored": dut.keeper and get(dut.keeper.done)}
+                 "kept": not dut.keeper or not get(s.saves) and not get(dut.keeper.busy),
+                 "restored": dut.keeper and not get(s.undoes) and not get(dut.keeper.busy)}
         held["wish"] = held["taught"] or any(asks.values())
     return held
 
@@ -117,7 +121,7 @@ def test_the_machine_is_its_table(has):
         ctx.set(dut.sccb.done, 1)
         for clock in range(CLOCKS):
             s = dut.s
-            drive(ctx, dut, source, clock, state)
+            drive(ctx, dut, source, clock, state, new)
             if source.random() < 0.02:  # in the second half of each time they rest, until nothing that they did is shown any more
                 held = source.randrange(1 << len(dut.buttons)) if clock % 8000 < 4000 and source.random() < 0.6 else 0
                 ctx.set(dut.pressed, held)
@@ -153,7 +157,7 @@ def test_the_machine_is_its_table(has):
     assert signs == {sign.name for sign in dut.signs}
 
 
-def drive(ctx, dut, source, clock, state):
+def drive(ctx, dut, source, clock, state, new):
     """Levels of all that surrounds the device, some of them rare."""
     s = dut.s
     calm = clock % 500 < 100
@@ -171,10 +175,9 @@ def drive(ctx, dut, source, clock, state):
         ctx.set(s.command_ready, source.random() < 0.3)
         ctx.set(s.host_ready, source.random() < 0.3)
     if dut.keeper:
-        ctx.set(dut.keeper.busy, clock % 400 < 30)
+        ctx.set(dut.keeper.busy, clock % 400 < 30 or state in ("KEEP", "UNDO") and not new and source.random() < 0.9)
         ctx.set(dut.keeper.ready, clock > 15)
         ctx.set(dut.keeper.failed, clock % 3000 > 2900)
-        ctx.set(dut.keeper.done, state in ("KEEP", "UNDO") and source.random() < 0.1)
 
 
 def orders(dut, get, state, new):
