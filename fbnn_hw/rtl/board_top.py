@@ -120,7 +120,7 @@ class FromFlash:
         return members
 
     def _keeper(self, config, clock_hz, chip, latency, keep_base):
-        return Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, chip.wait_s, latency)
+        return Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, latency)
 
     def _flash(self, m, ports, abort, link):
         """Weights from the flash, or from an SDRAM that is filled from it, as `ports` of the accelerator.

@@ -187,9 +187,6 @@ class DeviceTop(FromFlash, wiring.Component):
                     m.d.sync += asked.eq(0)
         m.d.comb += [s.command.command.eq(Command.LEARN), s.command.label.eq(self.choice)]
         s.last = self.choice + 1 == s.known  # the choice is the last class
-        if "forget" in self.has:
-            m.d.comb += [s.host.write.eq(1), s.host.space.eq(Space.PRESENTED), s.host.address.eq(self.choice),
-                         s.host.data.eq(Mux(s.last, 0, FORGOTTEN << 8))]
 
     def _keeping(self, m, s):
         """The keeper, which has flash and learner while it is busy.  Without one a lesson is kept until the power goes."""
@@ -204,8 +201,6 @@ class DeviceTop(FromFlash, wiring.Component):
         s.kept = ~(s.saves | s.undoes | keeper.busy)  # it is busy from the clock after a strobe on
         m.d.comb += [keeper.save.eq(s.saves), keeper.undo.eq(s.undoes), keeper.may_erase.eq(s.on("LOOK")),
                      keeper.host_reply.eq(s.found), keeper.host.ready.eq(s.host_ready & keeper.busy)]
-        with m.If(keeper.busy):
-            m.d.comb += [s.host.eq(keeper.host.payload), s.host_valid.eq(keeper.host.valid)]
         with m.If(s.on("KEEP") & s.kept):
             m.d.comb += self.panel.restart.eq(1)
             m.d.sync += s.shows_kept.eq(~keeper.failed)
@@ -256,11 +251,20 @@ class DeviceTop(FromFlash, wiring.Component):
             m.d.sync += s.learned.eq(0)
         if "keep" in self.has:
             m.d.comb += s.undoes.eq(on("UNDO") & new)
+        own, keeper = Signal.like(s.host), self.keeper  # what is written where a class is forgotten
+        writes = Signal()
         if "forget" in self.has:
-            with m.If(on("FORGET") | on("SHRINK")):
-                m.d.comb += s.host_valid.eq(1)
+            m.d.comb += writes.eq(on("FORGET") | on("SHRINK"))
+            with m.If(on("FORGET")):
+                m.d.comb += [own.write.eq(1), own.space.eq(Space.PRESENTED), own.address.eq(self.choice),
+                             own.data.eq(Mux(s.last, 0, FORGOTTEN << 8))]
             with m.If(on("SHRINK")):
-                m.d.comb += [s.host.space.eq(Space.SCALARS), s.host.address.eq(0), s.host.data.eq(self.choice)]
+                m.d.comb += [own.write.eq(1), own.space.eq(Space.SCALARS), own.data.eq(self.choice)]
+        if keeper is None:
+            m.d.comb += [s.host.eq(own), s.host_valid.eq(writes)]
+        else:  # each is 0 while the other one writes
+            m.d.comb += [s.host.eq(own.as_value() | keeper.host.payload.as_value()),
+                         s.host_valid.eq(writes & ~keeper.wants | keeper.host.valid)]
 
     def _show(self, m, s):
         """The sign whose condition holds."""
