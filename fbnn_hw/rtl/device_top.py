@@ -213,8 +213,8 @@ class DeviceTop(FromFlash, wiring.Component):
         machine, torn = s.machine, camera.torn
         new = Signal()  # the state began in this clock
         conditions = {
-            "ready": s.loaded & ~s.busy & ~s.keeping, "image": camera.active, "nothing": Const(1), "torn": s.result_valid & torn,
-            "lesson": s.result_valid, "answer": s.result_valid, "rests": ~s.busy}
+            "ready": s.loaded & ~s.busy & ~s.keeping & self.sccb.done, "image": camera.active, "nothing": Const(1),
+            "torn": s.result_valid & torn, "lesson": s.result_valid, "answer": s.result_valid, "rests": ~s.busy}
         if "learn" in self.has:
             taught = s.learned & ~s.teach
             forgets = s.asks.get("forget", Const(0))
@@ -269,7 +269,7 @@ class DeviceTop(FromFlash, wiring.Component):
     def _show(self, m, s):
         """The sign whose condition holds."""
         holds = {
-            "wrong flash": s.wrong, "starting": s.on("START") | ~self.sccb.done, "keeping": s.keeping, "no camera": self.camera.absent,
+            "wrong flash": s.wrong, "starting": s.on("START"), "keeping": s.keeping, "no camera": self.camera.absent,
             "waiting": ~s.answered, "unknown": s.unknown}
         if "learn" in self.has:
             holds |= {"full": s.full, "learning": s.teach, "choosing": s.choosing, "kept": s.shows_kept, "not kept": s.failed}

@@ -226,7 +226,8 @@ class Keeper(wiring.Component):
         line, ongoing, erases = self.lines_in[1], s.states.ongoing, s.job[Job.ERASE]
         marks = Cat(s.job[Job.MARK] & s.task[Task.SAVE] & s.blank, s.job[Job.MARK] & s.task[Task.UNDO])  # BEGUN, VOID or ERASED
         low = (PAGE - 1).bit_length()  # a command's address begins a page, or is that of a mark
-        address = Cat(marks, Const(0, low - len(marks)), s.place[low:], s.room, Const(self.base >> len(s.place) + 2, max(0, 22 - len(s.place))))[:24]
+        upper = Const(self.base >> len(s.place) + 2, max(0, 22 - len(s.place)))
+        address = Cat(marks, Const(0, low - len(marks)), s.place[low:], s.room, upper)[:24]
         sent = [(ongoing("ENABLE"), ENABLE), (ongoing("POLL"), STATUS), (s.commands & ~s.writing, READ),
                 (s.commands & s.writing & ~erases, PROGRAM), (s.commands & erases, ERASE)]
         opcode = [Cat(state for state, byte in sent if byte >> bit & 1).any() for bit in range(8)]

@@ -77,7 +77,7 @@ def conditions(dut, get):
     s, camera = dut.s, dut.camera
     valid = get(s.result_valid)
     keeping = get(dut.keeper.busy) or not get(dut.keeper.ready) if dut.keeper else 0
-    held = {"ready": get(s.loaded) and not get(s.busy) and not keeping, "image": get(camera.active), "nothing": 1,
+    held = {"ready": get(s.loaded) and not get(s.busy) and not keeping and get(dut.sccb.done), "image": get(camera.active), "nothing": 1,
             "torn": valid and get(camera.torn), "answer": valid, "rests": not get(s.busy)}
     if dut.config.learning:
         teach = get(dut.panel.held) & 1
@@ -95,7 +95,7 @@ def conditions(dut, get):
 def expected_sign(dut, get, state):
     """The first sign whose condition holds."""
     s = dut.s
-    holds = {"wrong flash": get(s.wrong), "starting": state == "START" or not get(dut.sccb.done),
+    holds = {"wrong flash": get(s.wrong), "starting": state == "START",
              "keeping": dut.keeper and (get(dut.keeper.busy) or not get(dut.keeper.ready)),
              "no camera": get(dut.camera.absent), "waiting": not get(s.answered), "unknown": get(s.unknown), "class": 1}
     if dut.config.learning:
@@ -118,7 +118,6 @@ def test_the_machine_is_its_table(has):
 
     async def bench(ctx):
         get, state, new, held = ctx.get, "START", True, 0
-        ctx.set(dut.sccb.done, 1)
         for clock in range(CLOCKS):
             s = dut.s
             drive(ctx, dut, source, clock, state, new)
@@ -162,6 +161,7 @@ def drive(ctx, dut, source, clock, state, new):
     s = dut.s
     calm = clock % 500 < 100
     ctx.set(s.loaded, clock > 20)
+    ctx.set(dut.sccb.done, clock > 30)
     ctx.set(s.wrong, CLOCKS // 2 < clock < CLOCKS // 2 + 20)
     ctx.set(s.busy, source.random() < 0.3)
     ctx.set(s.result_valid, source.random() < 0.3)
