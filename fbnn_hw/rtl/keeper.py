@@ -308,6 +308,7 @@ class Keeper(wiring.Component):
                     self._start(m, s, Job.MARK)
                 with m.If(s.task[Task.BOOT]):
                     self._start(m, s, Job.CHECK)
+
     def _command(self, m, s):
         """The states of a command up to its address."""
         def opened():
