@@ -99,11 +99,12 @@ def keeper(**options):
 
 
 class Device(DeviceTop):
-    """A device around an accelerator that is a black box: camera, SCCB, buttons, LEDs, without the reader of a flash."""
+    """A device around an accelerator that is a black box: camera, SCCB, buttons, LEDs; with `flash` the reader of a flash, too."""
 
-    def __init__(self, camera, **options):
+    def __init__(self, camera, flash=False, **options):
         config = designs.plan(load("0.5mb.pt"), "ice40", camera=camera, **options).config
-        super().__init__(replace(config, weights="memory"), clock_hz=36e6)
+        super().__init__(config if flash else replace(config, weights="memory"), clock_hz=36e6, chip=FlashChip(), offset=1 << 20, latency=2,
+                         keep_base=0x200000 if config.keeps else None)
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
@@ -159,6 +160,8 @@ DESIGNS = {
     "device": lambda: Device("ov7670", learn="nearest-mean", max_classes=16, unknown=True, forget=True),
     "device-grey": lambda: Device("hm01b0", learn="nearest-mean", max_classes=16, unknown=True, forget=True),
     "device-plain": lambda: Device("ov7670"),
+    "device-flash": lambda: Device("ov7670", flash=True, learn="nearest-mean", max_classes=16, unknown=True, forget=True),
+    "device-keep": lambda: Device("ov7670", flash=True, learn="nearest-mean", max_classes=16, unknown=True, forget=True, keep=True),
     "sccb": lambda: SccbWriter(OV7670.writes, 36e6),
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
     "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),

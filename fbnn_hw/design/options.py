@@ -131,8 +131,6 @@ class Options:
                              "and does not begin with accelerator")
         if self.camera and (self.input == "levels" or self.duty_cycle):
             raise UsageError(f"--camera {self.camera}: gives bytes without end, expected neither --input levels nor --duty-cycle")
-        if self.camera and self.keep:
-            raise UsageError(f"--keep: with --camera {self.camera} nothing keeps what is learned yet, expected one of them")
         if self.wrapper and self.duty_cycle:
             raise UsageError(f"--wrapper {self.wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
 

@@ -69,13 +69,14 @@ class Pads(Elaboratable):
         self.flash_clock = plls.flash(clock, chip, board.clock_hz) if double else None
         reads = {"clock_hz": clock.hz, "chip": chip, "offset": board.flash["offset"], "latency": FLASH_LATENCY,
                  **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})}
+        if config.keeps:
+            reads["keep_base"] = self._keep_base(config, board)
         if config.camera:
             self.core = DeviceTop(config, **reads)
         else:
             clocks = divider(clock.hz, baud)
             self.core = duty_cycle.board(BoardTop(
-                config, model=model, clocks=clocks, ahead=ahead, keep_base=self._keep_base(config, board) if config.keeps else None,
-                **reads), clocks)
+                config, model=model, clocks=clocks, ahead=ahead, **reads), clocks)
         self.around = self._around(config)
         self.driven = {f"drive{i}": pin for i, pin in enumerate(board.drive)}
         names = [*(name for name in PINS if name in board.pins and not (config.camera and name in LINK)), *self.around, *self.driven]

@@ -40,7 +40,7 @@ class Sign:
 
 SIGNS = (
     Sign("wrong flash", "the flash holds no weights of this design", fault=ON),
-    Sign("starting", "weights come from the flash, tables are made"),
+    Sign("starting", "weights come from the flash, tables are made, the sensor gets its registers"),
     Sign("keeping", "what was learned is written to the flash, or read from it", ready=FAST, needs="keep"),
     Sign("no camera", "no sensor's frame has begun for two frames' time", fault=SLOW),
     Sign("not kept", "the flash is worn or not there: what was learned goes with the power", ready=SLOW, fault=FAST, needs="keep"),
@@ -66,7 +66,7 @@ class Step:
 
 
 CONDITIONS = {
-    "ready": "the weights are there, the learner rests, and what was kept is loaded",
+    "ready": "the weights are there, the learner rests, what was kept is loaded, and the sensor has its registers",
     "image": "an image has begun",
     "wish": "a lesson has ended, or forget or undo was pressed",
     "undo": "undo was pressed",

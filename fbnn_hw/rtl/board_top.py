@@ -91,11 +91,16 @@ SDRAM_PINS = {"command": "command", "bank": "bank", "address": "address", "mask"
 
 
 class FromFlash:
-    """What reads the weights of a board's design: part of its top module."""
+    """What reads the weights of a board's design and keeps what it learns: part of its top module."""
 
-    def _readers(self, config, clock_hz, chip, offset, latency, sdram=None, sdram_latency=0, flash_ratio=1, yields=False):
-        """Make `reader` and `store`, None where there are none; returns the members at their pins.  Parameters: as `BoardTop` has them."""
+    def _readers(self, config, clock_hz, chip, offset, latency, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None):
+        """Make `reader`, `store` and `keeper`, None where there are none; returns the members at their pins.
+
+        Parameters: as `BoardTop` has them.
+        """
         self.reader = self.store = None
+        yields = keep_base is not None
+        self.keeper = self._keeper(config, clock_hz, chip, latency, keep_base) if yields else None
         self.flash_ratio = flash_ratio
         members = {}
         double = config.way == "double"
@@ -113,6 +118,9 @@ class FromFlash:
             pins = {name: self.store.signature.members[member] for name, member in SDRAM_PINS.items()}
             members |= {f"sdram_{name}": pin for name, pin in pins.items()}
         return members
+
+    def _keeper(self, config, clock_hz, chip, latency, keep_base):
+        return Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, latency)
 
     def _flash(self, m, ports, abort, link):
         """Weights from the flash, or from an SDRAM that is filled from it, as `ports` of the accelerator.
@@ -161,13 +169,8 @@ class FromFlash:
             self.flash_output.eq(output), self.flash_enable.eq(enable), reader.lines_in.eq(self.flash_input)]
 
     def _model(self, m, image):
-        """A copy of the model's mark for the keeper, since the link turns the image's."""
-        model = Signal(8 * protocol.MODEL_BYTES)
-        m.d.comb += self.keeper.model.eq(model[:8])
-        with m.If(self.keeper.model_next):
-            m.d.sync += model.eq(model.rotate_right(8))
-        with m.If(image.bytes.valid & image.bytes.ready & ~image.good):  # the mark is what comes last
-            m.d.sync += model.eq(Cat(model[8 * image.beat:], image.bytes.payload))
+        """The model's mark for the keeper."""
+        m.d.comb += self.keeper.model.eq(image.model)
 
 
 class BoardTop(FromFlash, wiring.Component):
@@ -217,14 +220,12 @@ class BoardTop(FromFlash, wiring.Component):
             mark=self.mark, model=None if streams else model, clocks=clocks, plan=config.learning,
             keeps=keep_base is not None, address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
             pixel_bits=config.pixel_bits)
-        self.keeper = None
         members = {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
             "ready": Out(1), "active": Out(1), "fault": Out(1)}  # LEDs
-        members |= self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base is not None)
+        members |= self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base)
         if keep_base is not None:
             self.unkept = Signal()  # something is to be kept, or is being kept
-            self.keeper = Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, chip.wait_s, latency)
             members["keeping"] = Out(1)  # what was learned is being kept or loaded, and answers wait
         if config.sleeps:
             members |= {
@@ -311,3 +312,12 @@ class BoardTop(FromFlash, wiring.Component):
             "i_pause": keeper.busy, "i_command__valid": commands, "o_host__ready": ready,
             "i_host__valid": Mux(keeper.busy, keeper.host.valid, link.host.valid),
             "i_host__payload": Mux(keeper.busy, keeper.host.payload.as_value(), link.host.payload.as_value())}
+
+    def _model(self, m, image):
+        """A copy of the model's mark for the keeper, since the link turns the image's."""
+        model = Signal(8 * protocol.MODEL_BYTES)
+        m.d.comb += self.keeper.model.eq(model[:8])
+        with m.If(self.keeper.model_next):
+            m.d.sync += model.eq(model.rotate_right(8))
+        with m.If(image.bytes.valid & image.bytes.ready & ~image.good):  # the mark is what comes last
+            m.d.sync += model.eq(Cat(model[8 * image.beat:], image.bytes.payload))

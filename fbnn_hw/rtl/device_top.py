@@ -45,12 +45,8 @@ class DeviceTop(FromFlash, wiring.Component):
         With `camera`.
     clock_hz : float
         Frequency of sync.
-    chip, offset, latency, sdram, sdram_latency, flash_ratio
+    chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base
         As `BoardTop` has them.
-    keeper : Component or None
-        Keeps what is learned.  Strobes: save, undo (In), done (Out), the end of either.  busy (Out): it has the learner, from the clock
-        after a strobe on, and while it loads after reset; ready (Out): it has loaded.  failed (Out): the last save was none.  may_erase
-        (In): nothing else is done.  host (Out(stream)), host_reply (In): as `host` and `found` of `Accelerator`.
 
     Members
     -------
@@ -77,11 +73,11 @@ class DeviceTop(FromFlash, wiring.Component):
     From the last line of a sensor's window to the loaded image some 300 clocks; then `machine.cycles` without the loading.
     """
 
-    def __init__(self, config, *, clock_hz, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1, keeper=None):
-        self.config, self.keeper = config, keeper
+    def __init__(self, config, *, clock_hz, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None):
+        self.config = config
         self.mark = protocol.config_mark(config.id)
         self.sensor, plan = SENSORS[config.camera], config.learning
-        self.has = device.has(plan, keeper is not None)
+        self.has = device.has(plan, keep_base is not None)
         self.signs, self.steps = (device.of_design(table, self.has) for table in (device.SIGNS, device.STEPS))
         self.buttons = tuple(button for button, needs in device.BUTTONS.items() if needs in self.has)
         self.clock = SensorClock(self.sensor, clock_hz)
@@ -96,7 +92,7 @@ class DeviceTop(FromFlash, wiring.Component):
             "pressed": In(len(self.buttons)), "number": Out(NUMBER_LEDS), **{led: Out(1) for led in LEDS},
             "sign": Out(range(len(self.signs))), "answer": Out(label), "choice": Out(label + 1),
             "logit": Out(config.score_bits), "logit_valid": Out(1), "taken": Out(1), "torn": Out(1)}
-        super().__init__(members | self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio))
+        super().__init__(members | self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base))
 
     def elaborate(self, platform):
         m = Module()
@@ -154,10 +150,13 @@ class DeviceTop(FromFlash, wiring.Component):
             ports |= {"i_command__payload": s.command.as_value(), "i_command__valid": s.command_valid, "o_command__ready": s.command_ready,
                       "i_host__payload": s.host.as_value(), "i_host__valid": s.host_valid, "o_host__ready": s.host_ready,
                       "o_refused": s.refused, "o_known": s.known, "o_found": s.found}
+        if c.keeps:
+            ports["i_pause"] = self.keeper.busy if self.keeper else Const(0)
         if self.reader is None:
             m.d.comb += s.loaded.eq(1)
         else:
-            link = SimpleNamespace(ready=s.loaded, wrong_flash=s.wrong, model=Signal(8), model_next=Const(0))
+            link = SimpleNamespace(ready=s.loaded, wrong_flash=s.wrong, model=Signal(8),
+                                   model_next=self.keeper.model_next if self.keeper else Const(0))
             self._flash(m, ports, reset, link)
         m.submodules.accelerator = Instance("accelerator", **ports)
 
@@ -188,12 +187,9 @@ class DeviceTop(FromFlash, wiring.Component):
                     m.d.sync += asked.eq(0)
         m.d.comb += [s.command.command.eq(Command.LEARN), s.command.label.eq(self.choice)]
         s.last = self.choice + 1 == s.known  # the choice is the last class
-        if "forget" in self.has:
-            m.d.comb += [s.host.write.eq(1), s.host.space.eq(Space.PRESENTED), s.host.address.eq(self.choice),
-                         s.host.data.eq(Mux(s.last, 0, FORGOTTEN << 8))]
 
     def _keeping(self, m, s):
-        """The place of the keeper, which has flash and learner while it is busy.  Without one a lesson is kept until the power goes."""
+        """The keeper, which has flash and learner while it is busy.  Without one a lesson is kept until the power goes."""
         s.saves = Signal()  # strobes when the state KEEP begins
         s.undoes = Signal()  # the same of UNDO
         s.shows_kept = Signal()
@@ -201,14 +197,13 @@ class DeviceTop(FromFlash, wiring.Component):
         if "keep" not in self.has:
             return
         m.submodules.keeper = keeper = self.keeper
-        s.keeping, s.kept, s.failed = keeper.busy | ~keeper.ready, keeper.done, keeper.failed
+        s.keeping, s.failed = keeper.busy | ~keeper.ready, keeper.failed
+        s.kept = ~(s.saves | s.undoes | keeper.busy)  # it is busy from the clock after a strobe on
         m.d.comb += [keeper.save.eq(s.saves), keeper.undo.eq(s.undoes), keeper.may_erase.eq(s.on("LOOK")),
                      keeper.host_reply.eq(s.found), keeper.host.ready.eq(s.host_ready & keeper.busy)]
-        with m.If(keeper.busy):
-            m.d.comb += [s.host.eq(keeper.host.payload), s.host_valid.eq(keeper.host.valid)]
-        with m.If(keeper.done & ~keeper.failed & s.on("KEEP")):
+        with m.If(s.on("KEEP") & s.kept):
             m.d.comb += self.panel.restart.eq(1)
-            m.d.sync += s.shows_kept.eq(1)
+            m.d.sync += s.shows_kept.eq(~keeper.failed)
         with m.Elif(self.panel.shown):
             m.d.sync += s.shows_kept.eq(0)
 
@@ -218,8 +213,8 @@ class DeviceTop(FromFlash, wiring.Component):
         machine, torn = s.machine, camera.torn
         new = Signal()  # the state began in this clock
         conditions = {
-            "ready": s.loaded & ~s.busy & ~s.keeping, "image": camera.active, "nothing": Const(1), "torn": s.result_valid & torn,
-            "lesson": s.result_valid, "answer": s.result_valid, "rests": ~s.busy}
+            "ready": s.loaded & ~s.busy & ~s.keeping & self.sccb.done, "image": camera.active, "nothing": Const(1),
+            "torn": s.result_valid & torn, "lesson": s.result_valid, "answer": s.result_valid, "rests": ~s.busy}
         if "learn" in self.has:
             taught = s.learned & ~s.teach
             forgets = s.asks.get("forget", Const(0))
@@ -256,16 +251,25 @@ class DeviceTop(FromFlash, wiring.Component):
             m.d.sync += s.learned.eq(0)
         if "keep" in self.has:
             m.d.comb += s.undoes.eq(on("UNDO") & new)
+        own, keeper = Signal.like(s.host), self.keeper  # what is written where a class is forgotten
+        writes = Signal()
         if "forget" in self.has:
-            with m.If(on("FORGET") | on("SHRINK")):
-                m.d.comb += s.host_valid.eq(1)
+            m.d.comb += writes.eq(on("FORGET") | on("SHRINK"))
+            with m.If(on("FORGET")):
+                m.d.comb += [own.write.eq(1), own.space.eq(Space.PRESENTED), own.address.eq(self.choice),
+                             own.data.eq(Mux(s.last, 0, FORGOTTEN << 8))]
             with m.If(on("SHRINK")):
-                m.d.comb += [s.host.space.eq(Space.SCALARS), s.host.address.eq(0), s.host.data.eq(self.choice)]
+                m.d.comb += [own.write.eq(1), own.space.eq(Space.SCALARS), own.data.eq(self.choice)]
+        if keeper is None:
+            m.d.comb += [s.host.eq(own), s.host_valid.eq(writes)]
+        else:  # each is 0 while the other one writes
+            m.d.comb += [s.host.eq(own.as_value() | keeper.host.payload.as_value()),
+                         s.host_valid.eq(writes & ~keeper.wants | keeper.host.valid)]
 
     def _show(self, m, s):
         """The sign whose condition holds."""
         holds = {
-            "wrong flash": s.wrong, "starting": s.on("START") | ~self.sccb.done, "keeping": s.keeping, "no camera": self.camera.absent,
+            "wrong flash": s.wrong, "starting": s.on("START"), "keeping": s.keeping, "no camera": self.camera.absent,
             "waiting": ~s.answered, "unknown": s.unknown}
         if "learn" in self.has:
             holds |= {"full": s.full, "learning": s.teach, "choosing": s.choosing, "kept": s.shows_kept, "not kept": s.failed}

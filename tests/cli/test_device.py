@@ -67,7 +67,7 @@ def test_a_day_of_a_device(folder, pictures, cli, tmp_path):
         0.72  expect 0             # all that it knows
         0.72  cut power
         0.74  restore power
-        0.82  expect unknown       # nothing is kept
+        0.84  expect unknown       # nothing is kept
     """)
     code, out, err = cli("device", folder, "--images", pictures, "--script", script, "--json")
     found = json.loads(out)

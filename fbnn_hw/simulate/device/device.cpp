@@ -7,9 +7,12 @@
 //   press MASK       the buttons that are held, a bit each
 //   power 0|1        of everything
 //   sensor NAME N    an option of the sensor, such as stopped
+//   flash NAME N     one of the flash, such as worn
+//   read FROM N FILE writes so many bytes of the flash to a file
 //   until PS         goes on to this time
-// For each image a line on standard output: "image PS TORN LOGIT ...", without signs.  For each change of what is shown: "at PS SIGN ANSWER CHOICE NUMBER FLAG READY FAULT", and for each `until`
-// "done PS", then its sensor's words, then a line "fault COUNT WHAT" for each kind of fault, then an empty one.
+// For each image a line on standard output: "image PS TORN LOGIT ...", without signs.  For each change of what is shown:
+// "at PS SIGN ANSWER CHOICE NUMBER FLAG READY FAULT", and for each `until` "done PS", then its sensor's words, then a line
+// "fault COUNT WHAT" for each kind of fault, then an empty one.
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -159,7 +162,7 @@ int main(int argc, char **argv) {
     std::string line, word, what;
     while (std::getline(std::cin, line)) {
         std::istringstream words(line);
-        long long number = 0;
+        long long number = 0, count = 0;
         words >> word;
         if (word == "show") {
             std::getline(words >> std::ws, what);
@@ -171,6 +174,10 @@ int main(int argc, char **argv) {
             device.power(number);
         } else if (word == "sensor" && words >> what >> number && device.sensor->values.count(what)) {
             *device.sensor->values[what] = number;
+        } else if (word == "flash" && words >> what >> number && device.flash.values.count(what)) {
+            *device.flash.values[what] = number;
+        } else if (word == "read" && words >> number >> count >> what) {
+            std::ofstream(what, std::ios::binary).write(static_cast<const char *>(held.data) + number, count);
         } else if (word == "until" && words >> number) {
             device.until(number);
         } else {

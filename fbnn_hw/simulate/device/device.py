@@ -11,6 +11,7 @@ import numpy as np
 from ...base import files
 from ...base.errors import InputError, ToolError, UsageError
 from ...machine import device
+from ...machine.kept import SlotPlan
 from ...reference import camera
 from ...rtl.camera.sensors import SENSORS
 from ...rtl.qspi_flash import FlashChip
@@ -63,6 +64,7 @@ class SimulatedDevice:
     """
 
     def __init__(self, design, seed=1, note=None, build_dir=None):
+        from ...rtl.board_top import keep_room
         from ...rtl.device_top import DeviceTop
 
         simulator.check_tools("the simulated device")
@@ -79,7 +81,8 @@ class SimulatedDevice:
             files.write(self.build_dir / self.flash, virtual.flash_image(design.folder))
         else:
             simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
-        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=virtual.OFFSET)
+        self.keep_base = keep_room(self.config, virtual.OFFSET)[0] if self.config.keeps else None
+        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=virtual.OFFSET, keep_base=self.keep_base)
         self.signs, self.buttons = top.signs, top.buttons
         source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
         self.program = self._compile([source, *virtual.accelerator_sources(design.folder)], note)
@@ -139,9 +142,17 @@ class SimulatedDevice:
         """Switch the device on or off."""
         self._tell(f"power {int(on)}")
 
-    def set(self, name, value):
-        """Set an option of the sensor's model, such as "stopped"."""
-        self._tell(f"sensor {name} {value}")
+    def set(self, name, value, part="sensor"):
+        """Set an option of the model of a part, such as "stopped" of the sensor, or "worn" of the flash."""
+        self._tell(f"{part} {name} {value}")
+
+    def slots(self):
+        """The bytes of the three slots in which a design with a keeper has what it learned."""
+        slot, path = SlotPlan(self.config.learning), Path(self._folder.name) / "slots.bin"
+        self._tell(f"read {self.keep_base} {4 * slot.room} {path}")
+        self.until(self.now)  # so that the file has been written
+        room = path.read_bytes()
+        return [room[place:place + slot.bytes] for place in slot.places(0)]
 
     def until(self, ps):
         """Go on to a time -> list of `Seen`.
