@@ -5,43 +5,31 @@ import pytest
 
 from fbnn_hw import checkpoints, design
 from fbnn_hw.base.errors import InputError, UsageError
-from fbnn_hw.reference import camera, inference
-from fbnn_hw.simulate.device.device import PS, Seen, SimulatedDevice, scene, shows, words
+from fbnn_hw.reference import camera
+from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, scene, shows, words
 from fbnn_hw.simulate.device.parts import Hm01b0, Ov7670
 from tests import strategies
+from tests.device import pictures
+from tests.device.pictures import MS
 
-MS = PS // 1000
-SETS_UP = 35 * MS
-"""Within which a sensor has its registers."""
 FRAME = 34 * MS
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """tiny.pt with an OV7670, and its network."""
-    network = checkpoints.load("tiny.pt")
-    made = design.generate(network, "ice40", camera="ov7670", out=tmp_path_factory.mktemp("device"))
-    return SimulatedDevice(made, seed=3), network
+    found, network = pictures.made(tmp_path_factory.mktemp("device"))
+    return SimulatedDevice(found, seed=3), network
 
 
 def test_logits_are_those_of_the_reference(plain):
-    """Each whole image has the logits of a picture that was before the lens, whatever the timing of the sensor; torn ones are known."""
+    """Each whole image has the logits of the picture that is before the lens, whatever the timing of the sensor; torn ones are known."""
     simulated, network = plain
-    pictures = np.stack([strategies.images(seed, 1, 128)[0] for seed in range(2)])
-    expected = inference.logits(network, camera.through(pictures, False)).tolist()
     with simulated as device:
-        device.show(pictures[0])
-        device.set("jitter", 4000)
-        device.set("blanking", 40)
-        device.until(SETS_UP)
-        first = len(device.images)  # what came while the sensor got its registers may be torn
-        for picture in pictures:
-            device.show(picture)
-            device.until(device.now + 2 * FRAME)
-        assert not device.faults and device.sensor == "320 x 240 RGB565, PCLK 12.00 MHz, 30.0 frames/s"
-        found = [logits for _, torn, logits in device.images[first:] if not torn]
-        assert all(logits in expected for logits in found) and [logits for logits in expected if logits in found] == expected
+        pictures.check(device, network, 2, 5)
+        assert device.sensor == "320 x 240 RGB565, PCLK 12.00 MHz, 30.0 frames/s"
         # A torn frame: its image is dropped, and the answer stays.
+        first = len(device.images)
         device.set("torn", 640 * 120 + 11)
         seen = device.until(device.now + 2 * FRAME)
         assert [torn for _, torn, _ in device.images[first:]].count(True) == 1 and not seen
