@@ -16,6 +16,8 @@ FRAME_SECONDS = 0.04
 """That a picture stays before the lens: more than a frame of either sensor."""
 PRESS_SECONDS = 0.05
 """That a button is held, and let go, in a lesson: longer than it bounces and than it is looked at."""
+PROGRAM_SECONDS, ERASE_SECONDS = 0.7e-3, 45e-3
+"""Typical times of the flash's model for a page and a sector."""
 START_SECONDS = 0.1
 """Within which a device has set up its sensor."""
 
@@ -137,12 +139,23 @@ def _events(args, device, design):
             events.wait(FRAME_SECONDS)
         events.wait(PRESS_SECONDS - FRAME_SECONDS)
         events.add(0, "release", "teach")
-        events.wait(PRESS_SECONDS)
+        events.wait(PRESS_SECONDS + _keeps(design.config))
     for name in classes:
         for file in [file for file, of in pictures if of == name][args.pictures:]:
             events.add(0, "show", file)
             events.wait(2 * FRAME_SECONDS)
     return events.all, classes
+
+
+def _keeps(config):
+    """Seconds that a design with --keep takes to erase a slot, and to write and read it back; meanwhile it does not learn."""
+    from ..machine.kept import SlotPlan
+    from ..simulate.device.device import CLOCK_HZ
+
+    if not config.keeps:
+        return 0
+    slot = SlotPlan(config.learning)
+    return slot.sectors * ERASE_SECONDS + slot.pages * PROGRAM_SECONDS + slot.bytes * 100 / CLOCK_HZ  # of a byte 32 clocks twice, and more
 
 
 class _Events:

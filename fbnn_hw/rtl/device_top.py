@@ -204,7 +204,7 @@ class DeviceTop(FromFlash, wiring.Component):
         with m.If(s.on("KEEP") & s.kept):
             m.d.comb += self.panel.restart.eq(1)
             m.d.sync += s.shows_kept.eq(~keeper.failed)
-        with m.Elif(self.panel.shown):
+        with m.Elif(self.panel.shown | s.undoes):
             m.d.sync += s.shows_kept.eq(0)
 
     def _machine(self, m, s):

@@ -79,6 +79,40 @@ def test_a_day_of_a_device(folder, pictures, cli, tmp_path):
     assert code == 6 and "1 expectation not met; the first: line 1: at 0.010 s it shows starting, expected learning" in err
 
 
+def test_a_device_that_keeps(model, pictures, cli, tmp_path):
+    """After a power cut it knows what it was taught, and an undo takes the last lesson back."""
+    from fbnn_hw.cli import main
+
+    assert main(["generate", "--model", str(model[0]), "--target", "ice40", "--outputs", "4", "--learn", "nearest-mean",
+                 "--max-classes", "3", "--unknown", "--forget", "--weights", "flash", "--camera", "ov7670", "--keep",
+                 "--out", str(tmp_path / "out")]) == 0
+    script = tmp_path / "night.txt"
+    script.write_text("""
+        0     show cup/0.png
+        0.1   expect unknown       # it knows no class
+        0.1   press teach
+        0.2   release teach
+        0.25  expect kept
+        0.26  cut power
+        0.27  restore power
+        0.37  press choose
+        0.39  release choose
+        0.39  show plant/0.png
+        0.43  press teach
+        0.5   release teach
+        0.56  expect kept
+        0.56  press undo
+        0.59  release undo
+        0.59  show cup/1.png
+        0.68  expect 0             # an undo ends the sign kept
+    """)
+    code, out, _ = cli("device", next((tmp_path / "out").iterdir()), "--images", pictures, "--script", script, "--json")
+    found = json.loads(out)
+    assert code == 0, found["missed"]
+    signs = [one["sign"] for one in found["seen"]]
+    assert not found["faults"] and signs.count("kept") == 2 and signs.count("keeping") >= 3  # two lessons and an undo
+
+
 @pytest.mark.slow
 def test_pictures_alone(folder, pictures, cli):
     """Without a script it is taught each class of the folder, and then asked."""
