@@ -30,8 +30,8 @@ LEARNERS = (
     (Head(64), LearnConfig(max_classes=7, slots=1, counter_bits=4, rule="nearest-mean", replays=0, thinning=0, unknown=True, forget=True),
      4, 16),
     (Head(32), LearnConfig(max_classes=6, slots=9, prototype=3, forget=True), 4, 16))
-LINES = ("[]", "[null]", "{}", '["a",]', "['a']", "[1]", "[NaN]", '["a"]x', '["a", "a"]', ' ["a" ,"b"] ', '["\\u0061", "a"]', '["a\\u0000"]',
-         '["\\ud800"]', '\ufeff["a"]', '["\ufeffa"]', '["\ufffd"]', '["\u3000"]', '[" "]', '["cafe\u0301", "caf\u00e9"]',
+LINES = ("[]", "[null]", "{}", '["a",]', "['a']", "[1]", "[NaN]", '["a"]x', '["a", "a"]', ' ["a" ,"b"] ', '["\\u0061", "a"]',
+         '["a\\u0000"]', '["\\ud800"]', '\ufeff["a"]', '["\ufeffa"]', '["\ufffd"]', '["\u3000"]', '[" "]', '["cafe\u0301", "caf\u00e9"]',
          f'["{chr(0x1f375) * 100}"]', f'["{chr(0x1f375) * 101}"]', '["\udcff"]', '["\udced\udca0\udc80"]', '["\udcc0\udc80b"]')
 """First lines of files with names; bytes that are no UTF-8 as Python's surrogates."""
 NAMES = ["cat", "a \"b\"", "caf\u00e9 \U0001f375", "<img src=x onerror=alert(1)>"]
