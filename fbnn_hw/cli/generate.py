@@ -50,7 +50,8 @@ def arguments(parser: Parser) -> None:
                         help="with --learn nearest-mean: it answers unknown to an image that is far from every class it knows")
     parser.add_argument("--forget", action="store_true", help="with --learn: learn --forget can take one class away")
     parser.add_argument("--keep", action="store_true",
-                        help="with --learn: what it learns is kept in the board's flash, and loaded after power-up (fbnn-hw help device.md)")
+                        help="with --learn: what it learns is kept in the board's flash, and loaded after power-up "
+                        "(fbnn-hw help device.md)")
     parser.add_argument("--start", choices=STARTS,
                         help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
                         "classes and learns by replay)")
