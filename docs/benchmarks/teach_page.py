@@ -1,4 +1,5 @@
-"""Writes docs/teach.html, the page with the gates of a design in it, and the page's module of the protocol's numbers.
+"""Writes docs/teach.html, the page with the gates of a design in it, its size in docs/teaching.md, and the page's module of the
+protocol's numbers.
 
     python docs/benchmarks/teach_page.py
 
@@ -6,6 +7,9 @@ Which network it teaches is chosen here alone.
 """
 
 import argparse
+import base64
+import gzip
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +21,7 @@ from fbnn_hw.studio import page
 
 MODEL = "teach.pt"
 FILE = Path(__file__).parents[1] / "teach.html"
+GUIDE = FILE.with_name("teaching.md")
 ENGINE = {"pixels": 4, "lanes": 16, "outputs": 16}
 """The shape of the array in the gates; docs/teaching.md has its figures."""
 LEARNER = {"learn": "nearest-mean", "max_classes": 16, "unknown": True, "forget": True}
@@ -28,6 +33,14 @@ def made(folder, network=None, **engine) -> design.Design:
     return design.generate(network or checkpoints.load(MODEL), "generic", out=folder, **LEARNER, **ENGINE | engine)
 
 
+def sized(guide, text):
+    """The text of `GUIDE` with the sizes of the page, whose text that is."""
+    gates = base64.b64decode(re.search(r'"gates":\{"module":"([^"]*)"', text)[1])
+    guide = re.sub(r"(?m)^\| size \| [\d,]+ bytes", f"| size | {len(text.encode()):,} bytes", guide)
+    return re.sub(r"(?m)^\| gates, compressed \| [\d,]+ of [\d,]+ bytes",
+                  f"| gates, compressed | {len(gates):,} of {len(gzip.decompress(gates)):,} bytes", guide)
+
+
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     (page.WEB / "numbers.mjs").write_text(page.protocol_module())
@@ -35,6 +48,7 @@ def main():
         of = made(folder)
         text = page.write(of, wasm.build(of, note=lambda line: print(line, file=sys.stderr)))
     files.write(FILE, text.encode())
+    files.write(GUIDE, sized(GUIDE.read_text(encoding="utf-8"), text).encode())
     print(f"{FILE.name}: {len(text.encode()):,} bytes")
 
 

@@ -36,7 +36,7 @@ def convert(component, name, **options):
         # One run of yosys for all of them; Amaranth's own function takes a single design.
         text = verilog._convert_rtlil_text("\n".join(designs), strip_internal_attrs=True)
     except verilog.YosysError as error:
-        *_, last = str(error).strip().splitlines() or [""]
+        last = (str(error).strip().splitlines() or [""])[-1].strip()
         if last.startswith("Could not find"):
             raise ToolError(f"amaranth found no yosys ({last}); pip install 'amaranth[builtin-yosys]'") from None
         raise ToolError(f"amaranth's yosys failed ({last}); expected a machine with memory for it, and no limit of addresses (ulimit -v) "

@@ -26,6 +26,7 @@ import fbnn_hw.board.lesson  # noqa: F401
 import fbnn_hw.cli.classify  # noqa: F401
 import fbnn_hw.cli.learn  # noqa: F401  what a command finds imported
 from fbnn_hw import cli
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.board.taught import Taught, named
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.chip import ChipState, Impossible
@@ -280,8 +281,7 @@ class Desk:
                 (self.shipped[0] if plan.forget else state[0][:len(self.shipped[0])], self.shipped[1])]
         if kind == "forget" and plan.forget and known:
             label = str(rng.choice(known))
-            return ["learn", "--forget", label], lambda state: self.way(state, [
-                lambda x: x.forget(state[0].index(label))]) if label in state[0] and state[0] != (label,) else []
+            return ["learn", "--forget", label], lambda state: self.way_of_forgetting(state, label)
         if kind == "undo" and self.before.exists():
             return ["learn", "--undo"], self.way_back
         if kind == "restore" and (found := sorted(self.design.folder.glob("learned-board*.snapshot"))):
@@ -335,6 +335,12 @@ class Desk:
                     break
                 result += self.way(result[-1], [lambda x: x.rehearse(64), lambda x: x.rehearse(36)])
         return result
+
+    def way_of_forgetting(self, state, label):
+        """The state without a class, or none where it is not known or must stay."""
+        with suppress(UsageError, ValueError):
+            return self.way(state, [lambda x: x.forget(state[0].index(label))])
+        return []
 
     def _right(self, latents, labels):
         return self.learner.classify(latents) == labels if len(labels) else np.zeros(0, bool)

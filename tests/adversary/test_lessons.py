@@ -171,6 +171,21 @@ def test_a_folder_that_is_drawn_has_two_classes(desk, monkeypatch):
         assert len(list(words[1].iterdir())) == 2
 
 
+@pytest.mark.parametrize("number, last", [(1, "cat"), (2, "class0")], ids=["begins with none", "ships two"])
+def test_the_last_class_goes_where_none_ships(designs, tmp_path, number, last):
+    """The oracle of a long run took every board to keep one class."""
+    own = Design(shutil.copytree(designs[number].folder, tmp_path / "design"))
+    desk = Desk(own, InterpretedBoard(own), tmp_path, np.random.default_rng(SEED))
+    assert teach(desk, "cat").code == 0
+    for name in own.classes[1:]:
+        assert desk.run("learn", "--forget", name).code == 0
+    for label, code in ("cat", 0), (last, 2):
+        before, way = desk.kept(), desk.way_of_forgetting(desk.kept(), label)
+        done = desk.run("learn", "--forget", label)
+        assert done.code == code and desk.kept() == (way[-1] if way else before), done
+    desk.close()
+
+
 def test_no_fault_loses_what_was_taught(designs, tmp_path, record_property):
     tried(designs, InterpretedBoard, tmp_path, FAULTS_MEANT, record_property)
 

@@ -65,4 +65,4 @@ def test_a_limit_of_memory_is_not_a_missing_yosys():
     program = ("import resource\nfrom amaranth.back import rtlil\nfrom fbnn_hw.rtl import uart, verilog\n"
                "resource.setrlimit(resource.RLIMIT_AS, (2 ** 31, 2 ** 31))\nverilog.convert(uart.UartTransmitter(4), 'x')\n")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "ToolError: amaranth's yosys failed (" in done.stderr.splitlines()[-1] and "ulimit -v" in done.stderr, done.stderr
+    assert re.search(r"ToolError: amaranth's yosys failed \(\S.*ulimit -v", done.stderr.splitlines()[-1]), done.stderr

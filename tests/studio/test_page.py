@@ -594,6 +594,8 @@ def test_the_file_is_what_its_command_writes(design):
     files = {name: design.read(name) for name in ("weights.hex",)}
     again = pages.write(design, Gates(b"", files))
     assert without_gates(FILE.read_text()) == without_gates(again), "run python docs/benchmarks/teach_page.py"
+    guide = teach_page.GUIDE.read_text(encoding="utf-8")
+    assert teach_page.sized(guide, FILE.read_text(encoding="utf-8")) == guide, "run python docs/benchmarks/teach_page.py"
 
 
 @pytest.mark.skipif(not FILE.exists(), reason="no docs/teach.html")
