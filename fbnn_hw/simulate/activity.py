@@ -73,7 +73,8 @@ def measure(design, images, *, progress=silent, note=None):
     """Run images, uint8 RGB (N, 3, S, S), through the netlist of a `Design` on its virtual board -> `Activity`.
 
     A design that learns then learns the last image as its next class, LESSONS times.  Builds in DIR/sim_build_activity.
-    Raises UsageError for fewer than two images and for another target than an iCE40UP5K, ToolError, MismatchError where an answer is not the reference's.
+    Raises UsageError for fewer than two images and for another target than an iCE40UP5K, ToolError, MismatchError where an answer is not
+    the reference's.
     """
     if design.estimate["target"] != TARGET:
         raise UsageError(f"{design.folder}: a design for --target {design.estimate['target']}, expected {TARGET}: energies are known of "

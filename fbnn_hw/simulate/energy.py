@@ -36,7 +36,8 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
     sleep = _sleep(waiting, clock_hz, baud) if design.config.sleeps else None
     report = {
         "kind": KIND, "folder": str(design.folder), "part": design.estimate["part"], "images": counted.images, "clock_hz": clock_hz,
-        "baud": baud, "first_frame": first, "frame": frame, "compute": compute, "static_mw": {name: milli(power) for name, power in always.items()},
+        "baud": baud, "first_frame": first, "frame": frame, "compute": compute,
+        "static_mw": {name: milli(power) for name, power in always.items()},
         "waiting_mw": milli(waiting + Bounds.total(list(always.values()))),
         **({"asleep_mw": milli(sleep[0]), "nap_mj": milli(sleep[1])} if sleep else {}),
         "rates": [_rate(rate, frame, waiting, always, sleep) for rate in rates],
