@@ -40,22 +40,28 @@ async def popcount(cycle, width, registers, words=400, seed=1):
             assert expected == XnorPopcount.compute(*pairs[time - registers], width)
 
 
-async def memory(cycle, depth, width, granularity, seed=1, accesses=600, kept=True):
-    """Words written first, then random reads and masked writes, against a list; after a write the read word is kept if `kept`."""
+async def memory(cycle, depth, width, granularity, seed=1, accesses=600, kept=True, rests=True):
+    """Words written first, then random reads and masked writes, against a list; after a write, and while it `rests`, the read word is
+    kept if `kept`.
+    """
     source = random.Random(seed)
     ones = (1 << width) - 1
     places = sorted({0, 1, depth - 1, depth // 2, *(source.randrange(depth) for _ in range(24))})
     model = {}
-    steps = [(1, place, source.getrandbits(width), -1) for place in places]
+    steps = [(1, 1, place, source.getrandbits(width), -1) for place in places]
     for _ in range(accesses):
-        steps.append((source.random() < 0.5, source.choice(places), source.getrandbits(width), source.getrandbits(width // granularity)))
+        steps.append((not rests or source.random() < 0.8, source.random() < 0.5, source.choice(places), source.getrandbits(width),
+                      source.getrandbits(width // granularity)))
     expected = None
-    for number, (write, place, word, mask) in enumerate([*steps, (0, 0, 0, 0)]):
+    for number, (enable, write, place, word, mask) in enumerate([*steps, (1, 0, 0, 0, 0)]):
         mask &= (1 << width // granularity) - 1
-        found = (await cycle({"address": place, "write_data": word, "write_mask": mask, "write_enable": int(write)}))["read_data"]
+        found = (await cycle({"enable": int(enable), "address": place, "write_data": word, "write_mask": mask,
+                              "write_enable": int(write)}))["read_data"]
         if expected is not None:
             assert found == expected, f"memory {depth}x{width}: access {number - 1} gave {found:#x}, expected {expected:#x}"
-        if write:
+        if not enable:
+            expected = expected if kept else None
+        elif write:
             bits = sum(((1 << granularity) - 1) << i * granularity for i in range(width // granularity) if mask >> i & 1)
             model[place] = model.get(place, 0) & ~bits & ones | word & bits
             expected = expected if kept else None

@@ -16,7 +16,8 @@ for _depth, _width, _granularity, _technology in (
         (16384, 16, 8, "ice40-spram"), (40000, 16, 4, "ice40-spram"), (512, 24, 12, "ice40-spram"), (300, 32, 8, "generic"),
         (300, 24, 4, "wrapper")):
     LEAVES[f"memory_{_depth}x{_width}"] = (
-        SinglePortMemory(_depth, _width, _granularity, _technology), checks.memory, (_depth, _width, _granularity), [{}])
+        SinglePortMemory(_depth, _width, _granularity, _technology), checks.memory, (_depth, _width, _granularity),
+        [{"rests": _technology != "wrapper"}])
 for _encoder, _levels, _lanes, _bits in (("tycc", 16, 16, 1), ("tycc", 4, 32, 4), ("trgb", 85, 16, 2)):
     LEAVES[f"thermometer_{_encoder}_{_lanes}"] = (
         ThermometerEncoder(_encoder, _levels, _lanes, _bits), checks.thermometer, (_encoder, _levels, _lanes, _bits),

@@ -14,7 +14,8 @@ EXAMPLES = (
 
 def arguments(parser: Parser) -> None:
     _common.add_design(parser, "what `fbnn-hw generate --target ice40` wrote")
-    parser.add_argument("--images", type=_common.up_to(99), default=2, metavar="N", help="shipped test images to simulate (default: 2)")
+    parser.add_argument("--images", type=_common.number(int, lambda v: 2 <= v <= 99, "a whole number from 2 to 99"), default=2,
+                        metavar="N", help="shipped test images to simulate; the first frame counts alone (default: 2)")
     parser.add_argument("--clock", type=float, metavar="MHZ", help="clock (default: the one that generate quotes)")
     parser.add_argument("--baud", type=_common.count, metavar="BITS",
                         help="bits/s of the serial line (default: that of the part's boards at this clock)")
@@ -41,12 +42,17 @@ def run(args: Args, out: Output) -> None:
 
 def _show(out, answer):
     from ..simulate.energy import groups, milli
+    from ..targets.power import Bounds
 
     frame = answer["frame"]
     out.text(f"{answer['part']} at {answer['clock_hz'] / 1e6:g} MHz, line of {answer['baud']:,} baud: all figures are estimated",
              f"a frame: {frame['cycles']:,} cycles, {frame['seconds'] * 1e3:.2f} ms, its bytes on the line included", "")
-    rows = [(name, *_figures(milli(energy), 4)) for name, energy in groups(frame["parts_mj"]).items()]
+    parts = groups(frame["parts_mj"])
+    rows = [(name, *_figures(milli(energy), 4)) for name, energy in parts.items()]
     rows.append(("all", *_figures(frame["total_mj"], 4)))
+    if "flash" in parts:
+        rows.append(("all but the flash", *_figures(milli(Bounds.total([parts[name] for name in parts if name != "flash"])), 4)))
+    rows.append(("the first frame", *_figures(answer["first_frame"]["total_mj"], 4)))
     rows.append(("the computing alone", *_figures(answer["compute"]["total_mj"], 4)))
     out.text(*_common.table(rows, ("mJ a frame", "low", "typical", "high")), "")
     rows = [(f"{name}, always", *_figures(power)) for name, power in answer["static_mw"].items()]

@@ -125,6 +125,7 @@ class Accelerator(wiring.Component):
         s.port = Signal(data.StructLayout({
             "address": data.ArrayLayout(w.row, c.pixels), "write": c.pixels, "data": c.row_bits, "mask": c.lanes // c.outputs}),
             reset_less=c.loads_beside)
+        s.opened = unnamed()  # the port takes a request; else the banks rest
         s.written = Signal(w.row, reset_less=True)  # address of a port for writes alone
         s.taught_address = Signal(w.row) if c.learning else None  # the learner's, 0 while it rests: it comes late, so it has a register
 
@@ -166,6 +167,7 @@ class Accelerator(wiring.Component):
                 m.d.comb += bank.write_address.eq(s.written)
             else:
                 bank = SinglePortMemory(c.feature_words, c.lanes, c.outputs, c.technology, c.sleeps, c.memory_registers)
+                m.d.comb += bank.enable.eq(s.opened)
             m.submodules[f"bank{q}"] = bank
             m.d.comb += [
                 bank.address.eq(s.port.address[q] | s.taught_address if c.learning else s.port.address[q]),
@@ -225,7 +227,7 @@ class Accelerator(wiring.Component):
             m.submodules.mover = memory = WeightMover(c)
             wiring.connect(m, wiring.flipped(self.weights), memory.weights)
             m.d.comb += [
-                memory.address_read.eq(read.weight), memory.row.eq(s.row),
+                memory.address_read.eq(read.weight), memory.read.eq(s.stages[timing.READ - 1].valid | read.bias), memory.row.eq(s.row),
                 memory.pop.eq(s.sequencer.pop), memory.pop_words.eq(s.sequencer.pop_words), s.sequencer.level.eq(memory.level)]
             if c.late_rows:
                 m.d.comb += memory.steps.eq(self.step)
@@ -261,6 +263,8 @@ class Accelerator(wiring.Component):
         aligned = s.stages[s.arrival - early]
         names = ("y", "x", "upper", "lower", "left", "right") if c.lists else ("ky", "kx", "top", "bottom", "left", "right")
         m.d.comb += [align.data.eq(s.row), *(getattr(align, name).eq(aligned.read[name]) for name in names)]
+        if not early:
+            m.d.comb += align.valid.eq(aligned.valid)
         if c.start_reads:
             m.d.comb += align.blank.eq(aligned.read.first & s.step.bias if early else s.blank)
         if c.lists:
@@ -370,11 +374,9 @@ class Accelerator(wiring.Component):
             self.logits.payload.value.eq(Cat(int(c.logits_odd), value).as_signed()), self.logits.payload.last.eq(last),
         ]
         # The result is read timing.end cycles after the last logit, so there is time for a register.
-        m.d.sync += [
-            argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.score.eq(self.logits.payload.value),
-            argmax.first.eq(sequencer.score_first)]
+        m.d.sync += [argmax.valid.eq(self.logits.valid & self.logits.ready), argmax.first.eq(sequencer.score_first)]
         with m.If(self.logits.valid & self.logits.ready):
-            m.d.sync += count.eq(Mux(last, 0, count + 1))
+            m.d.sync += [count.eq(Mux(last, 0, count + 1)), argmax.score.eq(self.logits.payload.value)]
         m.d.comb += self.result.payload.eq(argmax.best)
 
     def _frame(self, m, s):
@@ -504,6 +506,8 @@ class Accelerator(wiring.Component):
         draining = unnamed()  # the drain has the port
         moving = unnamed()  # the mover has the port, as it has until the resident rows are loaded
         reserved = unnamed()  # the drain writes words of global pooling
+        opened = s.stages[1].valid | draining | loader.write.any() | s.was_reading | moving
+        m.d.sync += [s.opened.eq(opened | s.turn if c.learning else opened)]
         m.d.sync += [moving.eq(s.moves | ~s.booted), reserved.eq(sequencer.reserve), draining.eq(s.drains | reserved),
                      use_common.eq(s.drains | reserved | s.loading | s.reading | s.moves | ~s.booted | s.ready)]
         addresses = [(drain.address, draining), (loader.address, s.was_loading), (c.latent_base + s.word, s.was_reading)]

@@ -42,6 +42,7 @@ class ReadAhead(wiring.Component):
         attributes = {"ram_style": "block", "no_rw_check": 1}  # what is read while it is written is not used
         m.submodules.memory = memory = Memory(shape=8, depth=self.depth, init=[], attrs=attributes)
         read, write = memory.read_port(), memory.write_port()
+        m.d.comb += read.en.eq(self.waiting)
         level = Signal(range(self.depth + 1))
         full = unnamed()
         broken = unnamed()  # an error stands behind the bytes that wait

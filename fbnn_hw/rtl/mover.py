@@ -51,7 +51,8 @@ class WeightMover(wiring.Component):
             # The port writes `write_data` to `address`: before `booted`, or to a late row, for which `request` came a cycle before.
             "write": Out(1), "address": Out(w.row), "write_data": Out(config.row_bits),
             "row": In(config.row_bits),
-            "address_read": In(w.weight), "word": Out(config.word_bits),  # read port of the ring, latency 1 + memory_registers
+            # Read port of the ring, latency 1 + memory_registers.  Where `read` is 0 the word may stay, which saves energy.
+            "address_read": In(w.weight), "read": In(1, init=1), "word": Out(config.word_bits),
             "level": Out(range(config.weight_words + 1)),  # words at hand
             "pop": In(1), "pop_words": In(w.tile_words)})  # so many words are returned; `pop_words` holds for `timing.read` cycles
 
@@ -189,7 +190,7 @@ class WeightMover(wiring.Component):
             attributes = {"ram_style": "block", "no_rw_check": 1}
             m.submodules[name] = memory = Memory(shape=c.row_bits, depth=c.weight_words, init=[], attrs=attributes)
             write, read = memory.write_port(), memory.read_port()
-            m.d.comb += read.addr.eq(self.address_read)
+            m.d.comb += [read.addr.eq(self.address_read), read.en.eq(1 if registers else self.read)]
             word = read.data
         for _ in range(registers):
             word = later(m, word, reset_less=True)
@@ -207,7 +208,7 @@ class WeightMover(wiring.Component):
         """The list of transfers, and the address of the next row."""
         c = self.config
         m.submodules.plan = s.plan
-        m.d.comb += s.fetch.addr.eq(s.pc)
+        m.d.comb += [s.fetch.addr.eq(s.pc), s.fetch.en.eq(~s.at_work)]
         m.d.sync += s.ended.eq(s.pc == s.plan.depth)
         full_bit = c.weight_words.bit_length() - 1
         writes = unnamed(init=c.boot_rows > 0)  # with late rows: `address` is for writes, until the next transfer

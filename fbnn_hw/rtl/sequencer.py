@@ -155,7 +155,6 @@ class Sequencer(wiring.Component):
         m.submodules.program = program = Memory(shape=16, depth=len(words), init=words, attrs={"ram_style": "block"})
         s.fetch = program.read_port()
         s.pc = Signal(range(len(words) + 1))
-        m.d.comb += s.fetch.addr.eq(s.pc)
         s.fetching = Signal()
         # A one runs along while the words of a step are `asked` for; behind registers they have `arrived` some cycles later.
         late = config.memory_registers
@@ -381,6 +380,7 @@ class Sequencer(wiring.Component):
     def _fetch(self, m, s, flags):
         """States that read a step from the program.  flags: the word of a step that comes in."""
         config, step = self.config, self.step
+        m.d.comb += [s.fetch.addr.eq(s.pc), s.fetch.en.eq(s.states.any("ADDRESS", "FETCH"))]
         with s.states.state("IDLE"):
             with m.If(self.done):  # words behind that of the stop were asked for
                 m.d.sync += s.pc.eq(0)

@@ -14,7 +14,7 @@ SPRAM_NIBBLE = 4
 
 
 class SinglePortMemory(wiring.Component):
-    """`depth` words of `width` bits; each clock reads one word or writes the masked parts of one.
+    """`depth` words of `width` bits; each clock that is enabled reads one word or writes the masked parts of one.
 
     "ice40-spram" makes it of SB_SPRAM256KA blocks, 16 bits wide and 16384 deep, side by side and one behind the other; their
     contents after power-up are unknown.  "generic" is an `amaranth.lib.memory` that starts as 0, in a module whose name ends
@@ -36,8 +36,9 @@ class SinglePortMemory(wiring.Component):
     sleeps : bool
         The member `standby` exists; with "ice40-spram" alone.
 
-    Timing: The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write
-    `read_data` keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look at it then.
+    Timing: The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write or a
+    clock that is not enabled `read_data` keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look
+    at it then.
 
     Resources: "ice40-spram": ceil(width / 16) * ceil(depth / 16384) SPRAM; no LUT up to 16384 words, about width + 5 for twice as many.
     """
@@ -59,7 +60,8 @@ class SinglePortMemory(wiring.Component):
             "address": In(range(depth)),  # one outside the range gives an unspecified word
             "write_data": In(width),
             "write_mask": In(width // granularity),  # bit i writes the bits i * granularity and up
-            "write_enable": In(1),  # 1 writes, 0 reads
+            "enable": In(1, init=1),  # 0: nothing is read or written, which saves energy; "wrapper" takes no notice of it
+            "write_enable": In(1),  # 1 writes where it is enabled, 0 reads
             "read_data": Out(width)}
             # 1 keeps the contents with less leakage; nobody may read or write then.
             | ({"standby": In(1)} if sleeps else {}))
@@ -80,9 +82,9 @@ class SinglePortMemory(wiring.Component):
             m.d.sync += arrived.eq(word)
             word = arrived
         m.d.comb += [
-            read.addr.eq(self.address), read.en.eq(~self.write_enable), self.read_data.eq(word),
+            read.addr.eq(self.address), read.en.eq(self.enable & ~self.write_enable), self.read_data.eq(word),
             write.addr.eq(self.address), write.data.eq(self.write_data),
-            write.en.eq(self.write_mask & self.write_enable.replicate(len(self.write_mask)))]
+            write.en.eq(self.write_mask & (self.enable & self.write_enable).replicate(len(self.write_mask)))]
         return m
 
     def _spram(self):
@@ -92,7 +94,7 @@ class SinglePortMemory(wiring.Component):
         nibbles = Cat(bit.replicate(self.granularity // SPRAM_NIBBLE) for bit in self.write_mask)
         row = self.address[depth_bits:]
         row_read = Signal(range(rows))
-        with m.If(~self.write_enable):
+        with m.If(self.enable & ~self.write_enable):
             m.d.sync += row_read.eq(row)
         words = []
         for r in range(rows):
@@ -107,7 +109,7 @@ class SinglePortMemory(wiring.Component):
                     i_DATAIN=Cat(self.write_data, Const(0, SPRAM_WIDTH)).word_select(c, SPRAM_WIDTH),
                     i_MASKWREN=Cat(mask, Const(0, 4)).word_select(c, 4),
                     i_WREN=self.write_enable,
-                    i_CHIPSELECT=Const(1), i_STANDBY=self.standby if self.sleeps else Const(0), i_SLEEP=Const(0), i_POWEROFF=Const(1),
+                    i_CHIPSELECT=self.enable, i_STANDBY=self.standby if self.sleeps else Const(0), i_SLEEP=Const(0), i_POWEROFF=Const(1),
                     o_DATAOUT=word.word_select(c, SPRAM_WIDTH))
             words.append(word)
         m.d.comb += self.read_data.eq(words[0] if rows == 1 else Array(words)[row_read])

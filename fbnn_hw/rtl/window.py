@@ -82,7 +82,7 @@ class WindowAddress(wiring.Component):
 class WindowAlign(wiring.Component):
     """Bank data -> pixels of the block in order; pixels outside the map read as -1 (bits 0).
 
-    Timing: Latency 1.  All inputs but `data` come `flags_early` cycles before it.
+    Timing: Latency 1.  All inputs but `data` and `valid` come `flags_early` cycles before it.
     """
 
     def __init__(self, config):
@@ -93,6 +93,7 @@ class WindowAlign(wiring.Component):
             "ky": In(2), "kx": In(2),  # the tap
             "top": In(1), "bottom": In(1), "left": In(1), "right": In(1),  # the edges of the map that the block touches
             **({"blank": In(1)} if config.start_reads else {}),  # all pixels read as -1
+            "valid": In(1, init=1),  # beside the data: the block counts, else the pixels stay, so that the array rests
             "pixels": Out(bits)})  # words in the order of the pixels
 
     def elaborate(self, platform):
@@ -119,7 +120,9 @@ class WindowAlign(wiring.Component):
                 # With two columns, left and right are the same bank, so one multiplexer is enough.
                 side = left if columns == 2 else Mux(needed(self.kx[1], "side", dy, dx), right, left)
                 value = Mux(needed(self.kx[0], "middle", dy, dx), middle, side) & (~needed(outside, "outside", dy, dx)).replicate(lanes)
-                m.d.sync += _register(m, self.pixels.word_select(dy * columns + dx, lanes), dy, dx).eq(value)
+                pixel = _register(m, self.pixels.word_select(dy * columns + dx, lanes), dy, dx)
+                with m.If(self.valid):
+                    m.d.sync += pixel.eq(value)
         return m
 
 
@@ -160,7 +163,7 @@ class ListedAddress(wiring.Component):
 class ListedAlign(wiring.Component):
     """Bank data -> pixels of a moved block in order; pixels outside the map read as -1 (bits 0).
 
-    Timing: Latency 1.  All inputs but `data` come `flags_early` cycles before it.
+    Timing: Latency 1.  All inputs but `data` and `valid` come `flags_early` cycles before it.
     """
 
     def __init__(self, config):
@@ -173,6 +176,7 @@ class ListedAlign(wiring.Component):
             "odd_height": In(1),  # the last row of blocks has one row of pixels
             "valid_columns": In(column),  # columns of pixels in the last column of blocks, less one
             **({"blank": In(1)} if config.start_reads else {}),  # all pixels read as -1
+            "valid": In(1, init=1),  # beside the data: the block counts, else the pixels stay, so that the array rests
             "pixels": Out(bits)})  # words in the order of the pixels
 
     def elaborate(self, platform):
@@ -198,5 +202,7 @@ class ListedAlign(wiring.Component):
             for dy in range(2):
                 value = Cat(rows[dy]).word_select(needed(inner, "place", dy, dx), lanes)
                 inside = needed(row_inside[dy] & column_inside, "inside", dy, dx)
-                m.d.sync += _register(m, self.pixels.word_select(dy * columns + dx, lanes), dy, dx).eq(value & inside.replicate(lanes))
+                pixel = _register(m, self.pixels.word_select(dy * columns + dx, lanes), dy, dx)
+                with m.If(self.valid):
+                    m.d.sync += pixel.eq(value & inside.replicate(lanes))
         return m

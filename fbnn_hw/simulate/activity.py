@@ -59,8 +59,9 @@ class Activity:
     images: int  # that were classified
     start: Counts  # from reset until the board takes images
     waiting: Counts  # one cycle in which the board waits
-    line: Counts  # the bytes of one image and of its answer
-    compute: Counts  # one frame, from the end of its image to its result
+    first: tuple[Counts, Counts]  # `line` and `compute` of the first frame, which pays for what only that one does
+    line: Counts  # the bytes of one image and of its answer, in a later frame
+    compute: Counts  # a later frame, from the end of its image to its result
     lesson: Counts | None  # one sample learned, with request and answer
     line_bytes: int  # on the line for an image
     lesson_bytes: int  # and for a lesson
@@ -72,7 +73,8 @@ def measure(design, images, *, progress=silent, note=None):
     """Run images, uint8 RGB (N, 3, S, S), through the netlist of a `Design` on its virtual board -> `Activity`.
 
     A design that learns then learns the last image as its next class, LESSONS times.  Builds in DIR/sim_build_activity.
-    Raises UsageError for another target than an iCE40UP5K, ToolError, MismatchError where an answer is not the reference's.
+    Raises UsageError for fewer than two images and for another target than an iCE40UP5K, ToolError, MismatchError where an answer is not
+    the reference's.
     """
     if design.estimate["target"] != TARGET:
         raise UsageError(f"{design.folder}: a design for --target {design.estimate['target']}, expected {TARGET}: energies are known of "
@@ -80,6 +82,8 @@ def measure(design, images, *, progress=silent, note=None):
     if design.config.learning and design.config.learning.adds:
         raise UsageError(f"{design.folder}: its learner begins with no class, expected --learn replay or none")
     images = encode.checked(images, design.config.size)
+    if len(images) < 2:
+        raise UsageError("images: found one, expected two or more, since the first frame is not like later ones")
     build = design.folder / "sim_build_activity"
     alone = files.locked(build / ".lock", f"{design.folder}: is being counted by another program in {build.name}; wait for that one")
     with alone, progress(total=3, desc="synthesise, compile, simulate") as bar:
@@ -302,16 +306,24 @@ def _activity(design, images, requests, replies, snapshots, flip_flops):
         if phase == "W":  # a request begins
             groups.append([])
         before = counts
-    start, waiting, line, compute, lesson = (Counts() for _ in range(5))
+    start, waiting, lesson, nothing = (Counts() for _ in range(4))
+    frames = []  # (line, compute) of each
     for group in groups:
         phases = {phase for phase, _ in group}
-        other = start if "S" in phases else line if "C" in phases else lesson
+        if "C" in phases:
+            frames.append((Counts(), Counts()))
+        other, compute = frames[-1] if "C" in phases else (start if "S" in phases else lesson, nothing)
         for phase, counts in group:
             {"W": waiting, "C": compute}.get(phase, other).add(counts)
+    first, *later = frames
+    line, compute = Counts(), Counts()
+    for each in later:
+        line.add(each[0], 1 / len(later))
+        compute.add(each[1], 1 / len(later))
     lessons = len(requests) - images
     size = len(requests[0]) + len(replies[0])
     return Activity(
-        images, start, Counts().add(waiting, 1 / waiting.cycles), Counts().add(line, 1 / images), Counts().add(compute, 1 / images),
+        images, start, Counts().add(waiting, 1 / waiting.cycles), first, line, compute,
         Counts().add(lesson, 1 / lessons) if lessons else None, size, len(requests[-1]) + len(replies[-1]) if lessons else 0,
         virtual.clocks_of(design.config), flip_flops)
 

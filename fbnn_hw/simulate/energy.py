@@ -29,21 +29,27 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
     if design.config.sleeps:
         check_wakes(clocks)
     counted = activity or activities.measure(design, images, progress=progress, note=note)
-    line = stretched(counted, counted.line, counted.line_bytes, clock_hz, baud)
-    frame = _stretch(counted, activities.Counts().add(line).add(counted.compute), clock_hz)
+    first, frame = (_frame(counted, line, compute, clock_hz, baud) for line, compute in (counted.first, (counted.line, counted.compute)))
     compute = _stretch(counted, counted.compute, clock_hz)
     always = always_on(design.config.weights == "stream")
     waiting = Bounds.total(list(energies(counted, counted.waiting, clock_hz).values())) * clock_hz
     sleep = _sleep(waiting, clock_hz, baud) if design.config.sleeps else None
     report = {
         "kind": KIND, "folder": str(design.folder), "part": design.estimate["part"], "images": counted.images, "clock_hz": clock_hz,
-        "baud": baud, "frame": frame, "compute": compute, "static_mw": {name: milli(power) for name, power in always.items()},
+        "baud": baud, "first_frame": first, "frame": frame, "compute": compute,
+        "static_mw": {name: milli(power) for name, power in always.items()},
         "waiting_mw": milli(waiting + Bounds.total(list(always.values()))),
         **({"asleep_mw": milli(sleep[0]), "nap_mj": milli(sleep[1])} if sleep else {}),
         "rates": [_rate(rate, frame, waiting, always, sleep) for rate in rates],
         **_lesson(design, counted, frame, clock_hz, baud), "peer": PEER,
         "constants": [{"name": c.name, **c.bounds.values(), "unit": c.unit, "kind": c.kind, "source": c.source} for c in CONSTANTS]}
     return report
+
+
+def _frame(counted, line, compute, clock_hz, baud):
+    """`_stretch` of one frame: its bytes on a line of `baud` and its computing, as they were counted."""
+    bytes_of = stretched(counted, line, counted.line_bytes, clock_hz, baud)
+    return _stretch(counted, activities.Counts().add(bytes_of).add(compute), clock_hz)
 
 
 def milli(bounds):

@@ -6,25 +6,25 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   initial \$auto$verilog_backend.cc:2355:dump_module$5 <= 0;
   wire [7:0] \$1 ;
   wire \$10 ;
-  reg [63:0] \$100 ;
-  reg \$101 ;
-  reg \$102 ;
-  reg \$103 ;
-  reg [8:0] \$104 ;
-  reg \$105 ;
-  reg [1:0] \$106 ;
+  reg [28:0] \$100 ;
+  reg [28:0] \$101 ;
+  reg [28:0] \$102 ;
+  reg [28:0] \$103 ;
+  reg [28:0] \$104 ;
+  reg [63:0] \$105 ;
+  reg \$106 ;
   reg \$107 ;
   reg \$108 ;
-  reg [2:0] \$109 ;
+  reg \$109 ;
   wire \$11 ;
-  reg \$110 ;
-  reg \$111 ;
-  reg [2:0] \$112 ;
+  reg [1:0] \$110 ;
+  reg [8:0] \$111 ;
+  reg \$112 ;
   reg \$113 ;
-  reg \$114 ;
+  reg [2:0] \$114 ;
   reg \$115 ;
   reg \$116 ;
-  reg \$117 ;
+  reg [2:0] \$117 ;
   reg \$118 ;
   reg \$119 ;
   wire \$12 ;
@@ -32,18 +32,18 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg \$121 ;
   reg \$122 ;
   reg \$123 ;
-  reg [91:0] \$124 ;
-  wire [4:0] \$125 ;
-  wire [4:0] \$126 ;
-  wire [4:0] \$127 ;
-  wire [4:0] \$128 ;
-  wire [7:0] \$129 ;
+  reg \$124 ;
+  reg \$125 ;
+  reg \$126 ;
+  reg \$127 ;
+  reg \$128 ;
+  reg \$129 ;
   wire \$13 ;
-  wire [7:0] \$130 ;
-  wire [7:0] \$131 ;
-  wire [7:0] \$132 ;
-  wire [7:0] \$133 ;
-  wire [7:0] \$134 ;
+  reg [91:0] \$130 ;
+  wire [4:0] \$131 ;
+  wire [4:0] \$132 ;
+  wire [4:0] \$133 ;
+  wire [4:0] \$134 ;
   wire [7:0] \$135 ;
   wire [7:0] \$136 ;
   wire [7:0] \$137 ;
@@ -55,10 +55,16 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [7:0] \$142 ;
   wire [7:0] \$143 ;
   wire [7:0] \$144 ;
-  wire [15:0] \$145 ;
-  wire [11:0] \$146 ;
-  wire [5:0] \$148 ;
+  wire [7:0] \$145 ;
+  wire [7:0] \$146 ;
+  wire [7:0] \$147 ;
+  wire [7:0] \$148 ;
+  wire [7:0] \$149 ;
   wire [2:0] \$15 ;
+  wire [7:0] \$150 ;
+  wire [15:0] \$151 ;
+  wire [11:0] \$152 ;
+  wire [5:0] \$154 ;
   wire [2:0] \$16 ;
   wire [3:0] \$17 ;
   wire \$18 ;
@@ -110,72 +116,74 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \$6 ;
   wire \$60 ;
   wire \$61 ;
-  wire [3:0] \$62 ;
-  wire [63:0] \$63 ;
-  wire [3:0] \$64 ;
-  wire [4:0] \$65 ;
-  wire [4:0] \$66 ;
-  wire [4:0] \$67 ;
-  wire [1:0] \$68 ;
-  wire [4:0] \$69 ;
+  wire \$62 ;
+  wire \$63 ;
+  wire \$64 ;
+  wire \$65 ;
+  wire \$66 ;
+  wire [3:0] \$67 ;
+  wire [63:0] \$68 ;
+  wire [3:0] \$69 ;
   wire \$7 ;
   wire [4:0] \$70 ;
   wire [4:0] \$71 ;
   wire [4:0] \$72 ;
-  wire [4:0] \$73 ;
+  wire [1:0] \$73 ;
   wire [4:0] \$74 ;
-  wire [1:0] \$75 ;
+  wire [4:0] \$75 ;
   wire [4:0] \$76 ;
   wire [4:0] \$77 ;
   wire [4:0] \$78 ;
   wire [4:0] \$79 ;
   wire \$8 ;
-  wire [4:0] \$80 ;
+  wire [1:0] \$80 ;
   wire [4:0] \$81 ;
-  wire [1:0] \$82 ;
+  wire [4:0] \$82 ;
   wire [4:0] \$83 ;
   wire [4:0] \$84 ;
   wire [4:0] \$85 ;
   wire [4:0] \$86 ;
-  wire [4:0] \$87 ;
+  wire [1:0] \$87 ;
   wire [4:0] \$88 ;
-  wire [1:0] \$89 ;
+  wire [4:0] \$89 ;
   wire \$9 ;
   wire [4:0] \$90 ;
   wire [4:0] \$91 ;
   wire [4:0] \$92 ;
-  reg [28:0] \$93 ;
-  reg [28:0] \$94 ;
-  reg [28:0] \$95 ;
-  reg [28:0] \$96 ;
-  reg [28:0] \$97 ;
+  wire [4:0] \$93 ;
+  wire [1:0] \$94 ;
+  wire [4:0] \$95 ;
+  wire [4:0] \$96 ;
+  wire [4:0] \$97 ;
   reg [28:0] \$98 ;
   reg [28:0] \$99 ;
   (* init = 1'h0 *)
   wire \$signal ;
-  reg \$signal$107 ;
-  reg \$signal$127  = 1'h0;
-  reg \$signal$137  = 1'h0;
-  reg \$signal$138  = 1'h0;
-  reg \$signal$140  = 1'h0;
-  reg \$signal$141  = 1'h0;
-  wire \$signal$142 ;
+  reg \$signal$113 ;
+  reg \$signal$133  = 1'h0;
+  reg \$signal$143  = 1'h0;
+  reg \$signal$145  = 1'h0;
+  reg \$signal$146  = 1'h0;
+  reg \$signal$148  = 1'h0;
+  wire \$signal$149 ;
+  (* init = 1'h0 *)
+  wire \$signal$97 ;
   wire [127:0] accumulators;
   wire [63:0] act;
   wire [4:0] address;
-  wire [4:0] \address$118 ;
-  wire [4:0] \address$149 ;
-  wire [4:0] \address$150 ;
-  wire [4:0] \address$25 ;
-  wire [4:0] \address$29 ;
+  wire [4:0] \address$124 ;
+  wire [4:0] \address$155 ;
+  wire [4:0] \address$156 ;
+  wire [4:0] \address$28 ;
   wire [4:0] \address$33 ;
-  wire [6:0] \address$40 ;
+  wire [4:0] \address$38 ;
+  wire [6:0] \address$45 ;
   wire [4:0] advance;
   reg ask_to_latent;
   wire [15:0] average;
   wire [19:0] banks;
   wire \begin ;
-  wire \begin$75 ;
+  wire \begin$81 ;
   wire best;
   wire bottom;
   output busy;
@@ -185,17 +193,24 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg closed = 1'h0;
   reg [1:0] count = 2'h0;
   wire [63:0] data;
-  wire [63:0] \data$126 ;
-  wire [63:0] \data$145 ;
+  wire [63:0] \data$132 ;
+  wire [63:0] \data$151 ;
   wire [15:0] depthwise;
   wire done;
-  wire \done$102 ;
+  wire \done$108 ;
   (* init = 1'h0 *)
   wire drains;
   reg enable = 1'h0;
+  (* init = 1'h0 *)
+  wire \enable$27 ;
+  (* init = 1'h0 *)
+  wire \enable$32 ;
+  (* init = 1'h0 *)
+  wire \enable$37 ;
+  reg \enable$96  = 1'h0;
   wire first;
-  reg \first$130  = 1'h0;
-  wire \first$66 ;
+  reg \first$135  = 1'h0;
+  wire \first$72 ;
   wire [15:0] gap;
   reg hold = 1'h0;
   reg in_ask = 1'h0;
@@ -223,9 +238,9 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire \issue.read.word ;
   wire \issue.valid ;
   wire [1:0] kx;
-  wire [1:0] \kx$120 ;
+  wire [1:0] \kx$126 ;
   wire [1:0] ky;
-  wire [1:0] \ky$119 ;
+  wire [1:0] \ky$125 ;
   wire [3:0] lane;
   wire last;
   output [16:0] latent__payload;
@@ -256,9 +271,9 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   output logits__valid;
   wire logits__valid;
   wire [3:0] mask;
-  wire [3:0] \mask$147 ;
+  wire [3:0] \mask$153 ;
   wire [63:0] pixels;
-  wire [63:0] \pixels$55 ;
+  wire [63:0] \pixels$61 ;
   input [7:0] pixels__payload;
   wire [7:0] pixels__payload;
   wire [7:0] \pixels__payload$17 ;
@@ -269,7 +284,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire pixels__valid;
   wire \pixels__valid$19 ;
   wire [1:0] pool_write;
-  wire [1:0] \pool_write$78 ;
+  wire [1:0] \pool_write$84 ;
   reg [91:0] port = 92'h00000000000000000000000;
   wire [19:0] \port.address ;
   wire [4:0] \port.address[0] ;
@@ -296,9 +311,9 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [6:0] \read.weight ;
   wire \read.word ;
   wire [15:0] read_data;
-  wire [15:0] \read_data$44 ;
-  wire [15:0] \read_data$45 ;
-  wire [15:0] \read_data$46 ;
+  wire [15:0] \read_data$49 ;
+  wire [15:0] \read_data$50 ;
+  wire [15:0] \read_data$51 ;
   wire reserve;
   output result__payload;
   wire result__payload;
@@ -450,62 +465,63 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   reg start_to_run;
   output [2:0] step;
   reg [2:0] step = 3'h0;
-  wire [60:0] \step$62 ;
-  wire [4:0] \step$62.advance ;
-  wire \step$62.bias ;
-  wire [1:0] \step$62.columns ;
-  wire \step$62.depthwise ;
-  wire \step$62.gap ;
-  wire \step$62.lgap ;
-  wire \step$62.logits ;
-  wire \step$62.pool ;
-  wire \step$62.repeat ;
-  wire [4:0] \step$62.row ;
-  wire [1:0] \step$62.rows ;
-  wire [1:0] \step$62.slot ;
-  wire [4:0] \step$62.source ;
-  wire [4:0] \step$62.step ;
-  wire [4:0] \step$62.target ;
-  wire [4:0] \step$62.target_advance ;
-  wire [4:0] \step$62.target_row ;
-  wire [3:0] \step$62.tile_words ;
-  wire [2:0] \step$62.tiles ;
-  wire [2:0] \step$62.valid ;
-  wire \step$62.vector ;
-  wire \step$62.window ;
-  wire \step$62.words ;
-  wire [60:0] \step$76 ;
-  wire [4:0] \step$76.advance ;
-  wire \step$76.bias ;
-  wire [1:0] \step$76.columns ;
-  wire \step$76.depthwise ;
-  wire \step$76.gap ;
-  wire \step$76.lgap ;
-  wire \step$76.logits ;
-  wire \step$76.pool ;
-  wire \step$76.repeat ;
-  wire [4:0] \step$76.row ;
-  wire [1:0] \step$76.rows ;
-  wire [1:0] \step$76.slot ;
-  wire [4:0] \step$76.source ;
-  wire [4:0] \step$76.step ;
-  wire [4:0] \step$76.target ;
-  wire [4:0] \step$76.target_advance ;
-  wire [4:0] \step$76.target_row ;
-  wire [3:0] \step$76.tile_words ;
-  wire [2:0] \step$76.tiles ;
-  wire [2:0] \step$76.valid ;
-  wire \step$76.vector ;
-  wire \step$76.window ;
-  wire \step$76.words ;
+  wire [60:0] \step$68 ;
+  wire [4:0] \step$68.advance ;
+  wire \step$68.bias ;
+  wire [1:0] \step$68.columns ;
+  wire \step$68.depthwise ;
+  wire \step$68.gap ;
+  wire \step$68.lgap ;
+  wire \step$68.logits ;
+  wire \step$68.pool ;
+  wire \step$68.repeat ;
+  wire [4:0] \step$68.row ;
+  wire [1:0] \step$68.rows ;
+  wire [1:0] \step$68.slot ;
+  wire [4:0] \step$68.source ;
+  wire [4:0] \step$68.step ;
+  wire [4:0] \step$68.target ;
+  wire [4:0] \step$68.target_advance ;
+  wire [4:0] \step$68.target_row ;
+  wire [3:0] \step$68.tile_words ;
+  wire [2:0] \step$68.tiles ;
+  wire [2:0] \step$68.valid ;
+  wire \step$68.vector ;
+  wire \step$68.window ;
+  wire \step$68.words ;
+  wire [60:0] \step$82 ;
+  wire [4:0] \step$82.advance ;
+  wire \step$82.bias ;
+  wire [1:0] \step$82.columns ;
+  wire \step$82.depthwise ;
+  wire \step$82.gap ;
+  wire \step$82.lgap ;
+  wire \step$82.logits ;
+  wire \step$82.pool ;
+  wire \step$82.repeat ;
+  wire [4:0] \step$82.row ;
+  wire [1:0] \step$82.rows ;
+  wire [1:0] \step$82.slot ;
+  wire [4:0] \step$82.source ;
+  wire [4:0] \step$82.step ;
+  wire [4:0] \step$82.target ;
+  wire [4:0] \step$82.target_advance ;
+  wire [4:0] \step$82.target_row ;
+  wire [3:0] \step$82.tile_words ;
+  wire [2:0] \step$82.tiles ;
+  wire [2:0] \step$82.valid ;
+  wire \step$82.vector ;
+  wire \step$82.window ;
+  wire \step$82.words ;
   reg strobe = 1'h0;
   wire teaching;
   wire tile_end;
   wire top;
   wire valid;
-  reg \valid$128  = 1'h0;
-  wire \valid$58 ;
-  wire \valid$61 ;
+  reg \valid$134  = 1'h0;
+  wire \valid$59 ;
+  wire \valid$64 ;
+  wire \valid$67 ;
   reg [2:0] \wait  = 3'h0;
   input want_latent;
   wire want_latent;
@@ -515,33 +531,33 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   wire [63:0] weight;
   reg [63:0] weights = 64'h0000000000000000;
   (* init = 64'h0000000000000000 *)
-  wire [63:0] \weights$57 ;
+  wire [63:0] \weights$63 ;
   wire [-1:0] word;
-  wire [15:0] \word$146 ;
+  wire [15:0] \word$152 ;
   wire [3:0] write;
-  wire [3:0] \write$144 ;
+  wire [3:0] \write$150 ;
   wire [15:0] write_data;
-  wire [15:0] \write_data$26 ;
-  wire [15:0] \write_data$30 ;
+  wire [15:0] \write_data$29 ;
   wire [15:0] \write_data$34 ;
+  wire [15:0] \write_data$39 ;
   wire write_enable;
-  wire \write_enable$28 ;
-  wire \write_enable$32 ;
+  wire \write_enable$31 ;
   wire \write_enable$36 ;
+  wire \write_enable$41 ;
   wire [3:0] write_mask;
-  wire [3:0] \write_mask$27 ;
-  wire [3:0] \write_mask$31 ;
+  wire [3:0] \write_mask$30 ;
   wire [3:0] \write_mask$35 ;
-  assign \valid$61  = stage4[0] & \step$62 [0];
-  assign \$148  = score_index * 4'h8;
-  assign \$1  = { \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131 , \$130 , \$129  } >> \$148 ;
+  wire [3:0] \write_mask$40 ;
+  assign \valid$67  = stage4[0] & \step$68 [0];
+  assign \$154  = score_index * 4'h8;
+  assign \$1  = { \$150 , \$149 , \$148 , \$147 , \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135  } >> \$154 ;
   assign \$2  = count == 1'h1;
   assign \$6  = \wait  == 3'h4;
   assign busy = ~ in_load;
   assign \$7  = stage5[0] & stage5[25];
-  assign \$8  = ~ \step$62 [3];
+  assign \$8  = ~ \step$68 [3];
   assign \$9  = \$7  & \$8 ;
-  assign \$10  = ~ \step$62 [0];
+  assign \$10  = ~ \step$68 [0];
   assign \$11  = \$9  & \$10 ;
   assign \$12  = logits__valid & logits__ready;
   assign \$13  = logits__valid & logits__ready;
@@ -579,138 +595,146 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \$48  = in_latent & \$47 ;
   assign \$49  = in_ask & ask_to_latent;
   assign \$50  = \$48  | \$49 ;
-  assign \$54  = strobe | \$signal$138 ;
-  assign \$55  = strobe | \$signal$138 ;
-  assign \$56  = \$55  | enable;
-  assign \$57  = \$56  | \$signal$107 ;
-  assign \$62  = write | \write$144 ;
-  assign \$63  = { \$146 [11:8], \$146 [11:8], \$146 [11:8], \$146 [11:4], \$146 [7:4], \$146 [7:4], \$146 [7:0], \$146 [3:0], \$146 [3:0], \$146 [3:0], \$145  } | { \word$146 , \word$146 , \word$146 , \word$146  };
-  assign \$64  = \mask$147  | { was_loading, was_loading, was_loading, was_loading };
-  assign \$65  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
-  assign \$66  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$67  = \$65  | \$66 ;
-  assign \$71  = \$signal$141  ? \$70  : \$125 ;
-  assign \$72  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
-  assign \$73  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$74  = \$72  | \$73 ;
-  assign \$78  = \$signal$141  ? \$77  : \$126 ;
-  assign \$79  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
-  assign \$80  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$81  = \$79  | \$80 ;
-  assign \$85  = \$signal$141  ? \$84  : \$127 ;
-  assign \$86  = \address$149  & { \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140 , \$signal$140  };
-  assign \$87  = \address$150  & { was_loading, was_loading, was_loading, was_loading, was_loading };
-  assign \$88  = \$86  | \$87 ;
-  assign \$92  = \$signal$141  ? \$91  : \$128 ;
+  assign \$52  = stage1[0] | \$signal$143 ;
+  assign \$53  = | write;
+  assign \$54  = \$52  | \$53 ;
+  assign \$55  = \$54  | was_reading;
+  assign \$56  = \$55  | \$signal$145 ;
+  assign \$59  = strobe | \$signal$146 ;
+  assign \$60  = strobe | \$signal$146 ;
+  assign \$61  = \$60  | \enable$96 ;
+  assign \$62  = \$61  | \$signal$113 ;
+  assign \$67  = \write$150  | write;
+  assign \$68  = { \$152 [11:8], \$152 [11:8], \$152 [11:8], \$152 [11:4], \$152 [7:4], \$152 [7:4], \$152 [7:0], \$152 [3:0], \$152 [3:0], \$152 [3:0], \$151  } | { \word$152 , \word$152 , \word$152 , \word$152  };
+  assign \$69  = \mask$153  | { was_loading, was_loading, was_loading, was_loading };
+  assign \$70  = \address$155  & { \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143  };
+  assign \$71  = \address$156  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$72  = \$70  | \$71 ;
+  assign \$76  = \$signal$148  ? \$75  : \$131 ;
+  assign \$77  = \address$155  & { \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143  };
+  assign \$78  = \address$156  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$79  = \$77  | \$78 ;
+  assign \$83  = \$signal$148  ? \$82  : \$132 ;
+  assign \$84  = \address$155  & { \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143  };
+  assign \$85  = \address$156  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$86  = \$84  | \$85 ;
+  assign \$90  = \$signal$148  ? \$89  : \$133 ;
+  assign \$91  = \address$155  & { \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143 , \$signal$143  };
+  assign \$92  = \address$156  & { was_loading, was_loading, was_loading, was_loading, was_loading };
+  assign \$93  = \$91  | \$92 ;
+  assign \$97  = \$signal$148  ? \$96  : \$134 ;
   always @(posedge clk)
-    stage1 <= \$93 ;
+    stage1 <= \$98 ;
   always @(posedge clk)
-    stage2 <= \$94 ;
+    stage2 <= \$99 ;
   always @(posedge clk)
-    stage3 <= \$95 ;
+    stage3 <= \$100 ;
   always @(posedge clk)
-    stage4 <= \$96 ;
+    stage4 <= \$101 ;
   always @(posedge clk)
-    stage5 <= \$97 ;
+    stage5 <= \$102 ;
   always @(posedge clk)
-    stage6 <= \$98 ;
+    stage6 <= \$103 ;
   always @(posedge clk)
-    stage7 <= \$99 ;
+    stage7 <= \$104 ;
   always @(posedge clk)
-    weights <= \$100 ;
+    weights <= \$105 ;
   always @(posedge clk)
-    \$signal$127  <= \$101 ;
+    \$signal$133  <= \$106 ;
   always @(posedge clk)
-    strobe <= \$102 ;
+    strobe <= \$107 ;
   always @(posedge clk)
-    \valid$128  <= \$103 ;
+    \valid$134  <= \$108 ;
   always @(posedge clk)
-    score <= \$104 ;
+    \first$135  <= \$109 ;
   always @(posedge clk)
-    \first$130  <= \$105 ;
+    count <= \$110 ;
   always @(posedge clk)
-    count <= \$106 ;
+    score <= \$111 ;
   always @(posedge clk)
-    was_reading <= \$107 ;
+    was_reading <= \$112 ;
   always @(posedge clk)
-    was_loading <= \$108 ;
+    was_loading <= \$113 ;
   always @(posedge clk)
-    step <= \$109 ;
+    step <= \$114 ;
   always @(posedge clk)
-    enable <= \$110 ;
+    \enable$96  <= \$115 ;
   always @(posedge clk)
-    closed <= \$111 ;
+    closed <= \$116 ;
   always @(posedge clk)
-    \wait  <= \$112 ;
+    \wait  <= \$117 ;
   always @(posedge clk)
-    in_load <= \$113 ;
+    in_load <= \$118 ;
   always @(posedge clk)
-    in_start <= \$114 ;
+    in_start <= \$119 ;
   always @(posedge clk)
-    in_run <= \$115 ;
+    in_run <= \$120 ;
   always @(posedge clk)
-    in_result <= \$116 ;
+    in_result <= \$121 ;
   always @(posedge clk)
-    in_ask <= \$117 ;
+    in_ask <= \$122 ;
   always @(posedge clk)
-    in_latent <= \$118 ;
+    in_latent <= \$123 ;
   always @(posedge clk)
-    hold <= \$119 ;
+    hold <= \$124 ;
   always @(posedge clk)
-    \$signal$137  <= \$120 ;
+    enable <= \$125 ;
   always @(posedge clk)
-    \$signal$138  <= \$121 ;
+    \$signal$145  <= \$126 ;
   always @(posedge clk)
-    \$signal$140  <= \$122 ;
+    \$signal$146  <= \$127 ;
   always @(posedge clk)
-    \$signal$141  <= \$123 ;
+    \$signal$143  <= \$128 ;
   always @(posedge clk)
-    port <= \$124 ;
-  \accelerator.address$153  \address$153  (
+    \$signal$148  <= \$129 ;
+  always @(posedge clk)
+    port <= \$130 ;
+  \accelerator.address$159  \address$159  (
     .clk(clk),
-    .\port$1561$0 (read[8:0]),
-    .\port$1667$19 (\step$62 [28:19]),
-    .\port$725$0 (\$125 ),
-    .\port$726$0 (\$126 ),
-    .\port$727$0 (\$127 ),
-    .\port$728$0 (\$128 ),
+    .\port$1646$19 (\step$68 [28:19]),
+    .\port$1677$0 (read[8:0]),
+    .\port$731$0 (\$131 ),
+    .\port$732$0 (\$132 ),
+    .\port$733$0 (\$133 ),
+    .\port$734$0 (\$134 ),
     .rst(rst)
   );
   \accelerator.align  align (
     .clk(clk),
     .pixels(pixels),
-    .\port$1456$0 (read_data),
-    .\port$1457$0 (\read_data$44 ),
-    .\port$1458$0 (\read_data$45 ),
-    .\port$1459$0 (\read_data$46 ),
-    .\port$1502$6 (stage3[13:6]),
-    .rst(rst)
+    .\port$1464$0 (read_data),
+    .\port$1465$0 (\read_data$49 ),
+    .\port$1466$0 (\read_data$50 ),
+    .\port$1467$0 (\read_data$51 ),
+    .\port$1510$6 (stage3[13:6]),
+    .rst(rst),
+    .valid(stage3[0])
   );
   \accelerator.argmax  argmax (
     .best(result__payload),
     .clk(clk),
-    .first(\first$130 ),
+    .first(\first$135 ),
     .rst(rst),
     .\score$4 (score),
-    .valid(\valid$128 )
+    .valid(\valid$134 )
   );
   \accelerator.array  array (
-    .accumulator_0_0(\$129 ),
-    .accumulator_0_1(\$130 ),
-    .accumulator_0_2(\$131 ),
-    .accumulator_0_3(\$132 ),
-    .accumulator_1_0(\$133 ),
-    .accumulator_1_1(\$134 ),
-    .accumulator_1_2(\$135 ),
-    .accumulator_1_3(\$136 ),
-    .accumulator_2_0(\$137 ),
-    .accumulator_2_1(\$138 ),
-    .accumulator_2_2(\$139 ),
-    .accumulator_2_3(\$140 ),
-    .accumulator_3_0(\$141 ),
-    .accumulator_3_1(\$142 ),
-    .accumulator_3_2(\$143 ),
-    .accumulator_3_3(\$144 ),
+    .accumulator_0_0(\$135 ),
+    .accumulator_0_1(\$136 ),
+    .accumulator_0_2(\$137 ),
+    .accumulator_0_3(\$138 ),
+    .accumulator_1_0(\$139 ),
+    .accumulator_1_1(\$140 ),
+    .accumulator_1_2(\$141 ),
+    .accumulator_1_3(\$142 ),
+    .accumulator_2_0(\$143 ),
+    .accumulator_2_1(\$144 ),
+    .accumulator_2_2(\$145 ),
+    .accumulator_2_3(\$146 ),
+    .accumulator_3_0(\$147 ),
+    .accumulator_3_1(\$148 ),
+    .accumulator_3_2(\$149 ),
+    .accumulator_3_3(\$150 ),
     .clk(clk),
     .first(stage4[24]),
     .pixels(pixels),
@@ -729,7 +753,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank1  bank1 (
     .address(port[9:5]),
     .clk(clk),
-    .read_data(\read_data$44 ),
+    .read_data(\read_data$49 ),
     .write_data(port[55:40]),
     .write_enable(port[21]),
     .write_mask(port[91:88])
@@ -737,7 +761,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank2  bank2 (
     .address(port[14:10]),
     .clk(clk),
-    .read_data(\read_data$45 ),
+    .read_data(\read_data$50 ),
     .write_data(port[71:56]),
     .write_enable(port[22]),
     .write_mask(port[91:88])
@@ -745,85 +769,85 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   \accelerator.bank3  bank3 (
     .address(port[19:15]),
     .clk(clk),
-    .\port$1560$72 (port[91:72]),
-    .read_data(\read_data$46 ),
+    .\port$1570$72 (port[91:72]),
+    .read_data(\read_data$51 ),
     .write_enable(port[23])
   );
   \accelerator.drain  drain (
-    .address(\address$149 ),
+    .address(\address$155 ),
     .average(average),
     .\begin (\begin ),
     .clk(clk),
     .\learned$30 (learned),
-    .mask(\mask$147 ),
+    .mask(\mask$153 ),
     .pool_write(pool_write),
-    .\port$1397$0 (\$145 ),
-    .\port$1510$26 (stage7[27:26]),
-    .\port$1798$7 (\$129 [7]),
-    .\port$1800$7 (\$130 [7]),
-    .\port$1802$7 (\$131 [7]),
-    .\port$1804$7 (\$132 [7]),
-    .\port$1806$7 (\$133 [7]),
-    .\port$1808$7 (\$134 [7]),
-    .\port$1810$7 (\$135 [7]),
-    .\port$1812$7 (\$136 [7]),
-    .\port$1814$7 (\$137 [7]),
-    .\port$1816$7 (\$138 [7]),
-    .\port$1818$7 (\$139 [7]),
-    .\port$1820$7 (\$140 [7]),
-    .\port$1822$7 (\$141 [7]),
-    .\port$1824$7 (\$142 [7]),
-    .\port$1826$7 (\$143 [7]),
-    .\port$1828$7 (\$144 [7]),
-    .\port$1832$4 (\$146 ),
+    .\port$1405$0 (\$151 ),
+    .\port$1518$26 (stage7[27:26]),
+    .\port$1808$7 (\$135 [7]),
+    .\port$1810$7 (\$136 [7]),
+    .\port$1812$7 (\$137 [7]),
+    .\port$1814$7 (\$138 [7]),
+    .\port$1816$7 (\$139 [7]),
+    .\port$1818$7 (\$140 [7]),
+    .\port$1820$7 (\$141 [7]),
+    .\port$1822$7 (\$142 [7]),
+    .\port$1824$7 (\$143 [7]),
+    .\port$1826$7 (\$144 [7]),
+    .\port$1828$7 (\$145 [7]),
+    .\port$1830$7 (\$146 [7]),
+    .\port$1832$7 (\$147 [7]),
+    .\port$1834$7 (\$148 [7]),
+    .\port$1836$7 (\$149 [7]),
+    .\port$1838$7 (\$150 [7]),
+    .\port$1842$4 (\$152 ),
     .rst(rst),
-    .step(\step$62 ),
+    .step(\step$68 ),
     .strobe(strobe),
-    .write(write)
+    .write(\write$150 )
   );
   \accelerator.lgap  lgap (
     .act(pixels),
     .clk(clk),
     .depthwise(learned),
     .gap(average),
-    .\port$1504$22 (stage4[25:22]),
+    .\port$1512$22 (stage4[25:22]),
     .rst(rst),
-    .\valid$8 (\valid$61 ),
+    .\valid$8 (\valid$67 ),
     .weight(weights)
   );
   \accelerator.loader  loader (
-    .address(\address$150 ),
+    .address(\address$156 ),
     .clk(clk),
     .done(done),
     .pixels__payload(pixels__payload),
     .pixels__ready(pixels__ready),
     .pixels__valid(pixels__valid),
     .rst(rst),
-    .word(\word$146 ),
-    .words__ready(enable),
-    .write(\write$144 )
+    .word(\word$152 ),
+    .words__ready(\enable$96 ),
+    .write(write)
   );
   \accelerator.sequencer  sequencer (
     .\begin (\begin ),
     .clk(clk),
-    .done(\done$102 ),
+    .done(\done$108 ),
     .hold(hold),
     .pool_write(pool_write),
     .read(read),
     .reserve(reserve),
     .rst(rst),
+    .score(score_index),
     .score_first(score_first),
-    .score_index(score_index),
     .score_ready(logits__ready),
     .score_valid(logits__valid),
     .start(start),
-    .step(\step$62 ),
+    .step(\step$68 ),
     .valid(valid)
   );
-  \accelerator.weights$162  \weights$162  (
+  \accelerator.weights$168  \weights$168  (
     .address(stage2[20:14]),
     .clk(clk),
-    .data(\data$126 )
+    .data(\data$132 )
   );
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
@@ -868,7 +892,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     leave_run = 1'h0;
     if (in_run) begin
-      if (\done$102 ) begin
+      if (\done$108 ) begin
         leave_run = 1'h1;
         if (\$5 ) begin
           leave_run = 1'h1;
@@ -880,7 +904,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     run_to_result = 1'h0;
     if (in_run) begin
-      if (\done$102 ) begin
+      if (\done$108 ) begin
         run_to_result = 1'h1;
         if (\$5 ) begin
           run_to_result = 1'h0;
@@ -892,7 +916,7 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
     run_to_ask = 1'h0;
     if (in_run) begin
-      if (\done$102 ) begin
+      if (\done$108 ) begin
         if (\$5 ) begin
           run_to_ask = 1'h1;
         end
@@ -901,12 +925,12 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$signal$107  = 1'h0;
+    \$signal$113  = 1'h0;
     if (in_ask) begin
-      \$signal$107  = 1'h1;
+      \$signal$113  = 1'h1;
     end
     if (in_latent) begin
-      \$signal$107  = 1'h1;
+      \$signal$113  = 1'h1;
     end
   end
   always @* begin
@@ -996,326 +1020,341 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$93  = issue;
-    if (rst) begin
-      \$93  = 29'h00000000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$94  = stage1;
-    if (rst) begin
-      \$94  = 29'h00000000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$95  = stage2;
-    if (rst) begin
-      \$95  = 29'h00000000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$96  = stage3;
-    if (rst) begin
-      \$96  = 29'h00000000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$97  = stage4;
-    if (rst) begin
-      \$97  = 29'h00000000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$98  = stage5;
+    \$98  = issue;
     if (rst) begin
       \$98  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$99  = stage6;
+    \$99  = stage1;
     if (rst) begin
       \$99  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$100  = \data$126 ;
+    \$100  = stage2;
     if (rst) begin
-      \$100  = 64'h0000000000000000;
+      \$100  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$101  = \$11 ;
+    \$101  = stage3;
     if (rst) begin
-      \$101  = 1'h0;
+      \$101  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$102  = \$signal$127 ;
+    \$102  = stage4;
     if (rst) begin
-      \$102  = 1'h0;
+      \$102  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$103  = \$12 ;
+    \$103  = stage5;
     if (rst) begin
-      \$103  = 1'h0;
+      \$103  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$104  = logits__payload[8:0];
+    \$104  = stage6;
     if (rst) begin
-      \$104  = 9'h000;
+      \$104  = 29'h00000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$105  = score_first;
+    \$105  = \data$132 ;
     if (rst) begin
-      \$105  = 1'h0;
+      \$105  = 64'h0000000000000000;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$106  = count;
-    if (\$13 ) begin
-      \$106  = \$16 [1:0];
-    end
+    \$106  = \$11 ;
     if (rst) begin
-      \$106  = 2'h0;
+      \$106  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$107  = \$signal$107 ;
+    \$107  = \$signal$133 ;
     if (rst) begin
       \$107  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$108  = enable;
+    \$108  = \$12 ;
     if (rst) begin
       \$108  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$109  = step;
+    \$109  = score_first;
+    if (rst) begin
+      \$109  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$110  = count;
+    if (\$13 ) begin
+      \$110  = \$16 [1:0];
+    end
+    if (rst) begin
+      \$110  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$111  = score;
+    if (\$13 ) begin
+      \$111  = logits__payload[8:0];
+    end
+    if (rst) begin
+      \$111  = 9'h000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$112  = \$signal$113 ;
+    if (rst) begin
+      \$112  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$113  = \enable$96 ;
+    if (rst) begin
+      \$113  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$114  = step;
     if (\begin ) begin
-      \$109  = \$17 [2:0];
+      \$114  = \$17 [2:0];
     end
     if (in_load) begin
-      \$109  = 3'h0;
+      \$114  = 3'h0;
     end
     if (rst) begin
-      \$109  = 3'h0;
+      \$114  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$110  = enable;
+    \$115  = \enable$96 ;
     if (in_load) begin
-      \$110  = \$19 ;
+      \$115  = \$19 ;
       if (done) begin
-        \$110  = 1'h0;
+        \$115  = 1'h0;
       end
     end
-    if (rst) begin
-      \$110  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$111  = closed;
-    if (in_load) begin
-      \$111  = 1'h1;
-      if (done) begin
-        \$111  = 1'h0;
-      end
-    end
-    if (in_run) begin
-      if (\done$102 ) begin
-        \$111  = 1'h1;
-      end
-    end
-    if (rst) begin
-      \$111  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$112  = \wait ;
-    if (in_ask) begin
-      \$112  = \$20 [2:0];
-      if (\$21 ) begin
-        \$112  = 3'h0;
-      end
-    end
-    if (rst) begin
-      \$112  = 3'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$113  = \$26 ;
-    if (rst) begin
-      \$113  = 1'h1;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$114  = \$30 ;
-    if (rst) begin
-      \$114  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$115  = \$34 ;
     if (rst) begin
       \$115  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$116  = \$40 ;
+    \$116  = closed;
+    if (in_load) begin
+      \$116  = 1'h1;
+      if (done) begin
+        \$116  = 1'h0;
+      end
+    end
+    if (in_run) begin
+      if (\done$108 ) begin
+        \$116  = 1'h1;
+      end
+    end
     if (rst) begin
       \$116  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$117  = \$46 ;
+    \$117  = \wait ;
+    if (in_ask) begin
+      \$117  = \$20 [2:0];
+      if (\$21 ) begin
+        \$117  = 3'h0;
+      end
+    end
     if (rst) begin
-      \$117  = 1'h0;
+      \$117  = 3'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$118  = \$50 ;
+    \$118  = \$26 ;
     if (rst) begin
-      \$118  = 1'h0;
+      \$118  = 1'h1;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$119  = \$51 ;
+    \$119  = \$30 ;
     if (rst) begin
       \$119  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$120  = \$53 ;
+    \$120  = \$34 ;
     if (rst) begin
       \$120  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$121  = reserve;
+    \$121  = \$40 ;
     if (rst) begin
       \$121  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$122  = \$54 ;
+    \$122  = \$46 ;
     if (rst) begin
       \$122  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$123  = \$61 ;
+    \$123  = \$50 ;
     if (rst) begin
       \$123  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
-    \$124 [23:20] = \$62 ;
-    \$124 [87:24] = \$63 ;
-    \$124 [91:88] = \$64 ;
-    \$124 [4:0] = \$71 ;
-    \$124 [9:5] = \$78 ;
-    \$124 [14:10] = \$85 ;
-    \$124 [19:15] = \$92 ;
+    \$124  = \$51 ;
     if (rst) begin
-      \$124  = 92'h00000000000000000000000;
+      \$124  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$125  = \$56 ;
+    if (rst) begin
+      \$125  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$126  = \$58 ;
+    if (rst) begin
+      \$126  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$127  = reserve;
+    if (rst) begin
+      \$127  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$128  = \$59 ;
+    if (rst) begin
+      \$128  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$129  = \$66 ;
+    if (rst) begin
+      \$129  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$5 ) begin end
+    \$130 [23:20] = \$67 ;
+    \$130 [87:24] = \$68 ;
+    \$130 [91:88] = \$69 ;
+    \$130 [4:0] = \$76 ;
+    \$130 [9:5] = \$83 ;
+    \$130 [14:10] = \$90 ;
+    \$130 [19:15] = \$97 ;
+    if (rst) begin
+      \$130  = 92'h00000000000000000000000;
     end
   end
   assign \pixels__payload$17  = pixels__payload;
   assign \pixels__ready$18  = pixels__ready;
   assign \pixels__valid$19  = pixels__valid;
+  assign \$signal  = enable;
   assign address = port[4:0];
   assign write_data = port[39:24];
   assign write_mask = port[91:88];
   assign write_enable = port[20];
-  assign \address$25  = port[9:5];
-  assign \write_data$26  = port[55:40];
-  assign \write_mask$27  = port[91:88];
-  assign \write_enable$28  = port[21];
-  assign \address$29  = port[14:10];
-  assign \write_data$30  = port[71:56];
-  assign \write_mask$31  = port[91:88];
-  assign \write_enable$32  = port[22];
-  assign \address$33  = port[19:15];
-  assign \write_data$34  = port[87:72];
+  assign \enable$27  = enable;
+  assign \address$28  = port[9:5];
+  assign \write_data$29  = port[55:40];
+  assign \write_mask$30  = port[91:88];
+  assign \write_enable$31  = port[21];
+  assign \enable$32  = enable;
+  assign \address$33  = port[14:10];
+  assign \write_data$34  = port[71:56];
   assign \write_mask$35  = port[91:88];
-  assign \write_enable$36  = port[23];
-  assign \address$40  = stage2[20:14];
-  assign data = { \read_data$46 , \read_data$45 , \read_data$44 , read_data };
+  assign \write_enable$36  = port[22];
+  assign \enable$37  = enable;
+  assign \address$38  = port[19:15];
+  assign \write_data$39  = port[87:72];
+  assign \write_mask$40  = port[91:88];
+  assign \write_enable$41  = port[23];
+  assign \address$45  = stage2[20:14];
+  assign data = { \read_data$51 , \read_data$50 , \read_data$49 , read_data };
   assign ky = stage3[7:6];
   assign kx = stage3[9:8];
   assign top = stage3[10];
   assign bottom = stage3[11];
   assign left = stage3[12];
   assign right = stage3[13];
-  assign \pixels$55  = pixels;
-  assign \weights$57  = weights;
-  assign \valid$58  = stage4[0];
+  assign \valid$59  = stage3[0];
+  assign \pixels$61  = pixels;
+  assign \weights$63  = weights;
+  assign \valid$64  = stage4[0];
   assign first = stage4[24];
   assign act = pixels;
   assign weight = weights;
   assign lane = { 2'h0, stage4[23:22] };
-  assign \first$66  = stage4[24];
+  assign \first$72  = stage4[24];
   assign last = stage4[25];
   assign mask = 4'hf;
-  assign signs = { \$144 [7], \$143 [7], \$142 [7], \$141 [7], \$140 [7], \$139 [7], \$138 [7], \$137 [7], \$136 [7], \$135 [7], \$134 [7], \$133 [7], \$132 [7], \$131 [7], \$130 [7], \$129 [7] };
-  assign accumulators = { \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135 , \$134 , \$133 , \$132 , \$131 , \$130 , \$129  };
+  assign signs = { \$150 [7], \$149 [7], \$148 [7], \$147 [7], \$146 [7], \$145 [7], \$144 [7], \$143 [7], \$142 [7], \$141 [7], \$140 [7], \$139 [7], \$138 [7], \$137 [7], \$136 [7], \$135 [7] };
+  assign accumulators = { \$150 , \$149 , \$148 , \$147 , \$146 , \$145 , \$144 , \$143 , \$142 , \$141 , \$140 , \$139 , \$138 , \$137 , \$136 , \$135  };
   assign row_end = stage7[26];
   assign tile_end = stage7[27];
-  assign \begin$75  = \begin ;
-  assign \step$76  = \step$62 ;
-  assign \pool_write$78  = pool_write;
+  assign \begin$81  = \begin ;
+  assign \step$82  = \step$68 ;
+  assign \pool_write$84  = pool_write;
   assign gap = average;
   assign depthwise = learned;
   assign drains = strobe;
   assign score_valid = logits__valid;
   assign score_ready = logits__ready;
   assign best = result__payload;
-  assign \$signal  = enable;
-  assign \address$118  = read[4:0];
-  assign \ky$119  = read[6:5];
-  assign \kx$120  = read[8:7];
-  assign row = \step$62 [28:24];
-  assign advance = \step$62 [23:19];
+  assign \$signal$97  = \enable$96 ;
+  assign \address$124  = read[4:0];
+  assign \ky$125  = read[6:5];
+  assign \kx$126  = read[8:7];
+  assign row = \step$68 [28:24];
+  assign advance = \step$68 [23:19];
   assign teaching = 1'h0;
-  assign \$signal$142  = 1'h0;
-  assign \data$145  = { \$146 [11:8], \$146 [11:8], \$146 [11:8], \$146 [11:4], \$146 [7:4], \$146 [7:4], \$146 [7:0], \$146 [3:0], \$146 [3:0], \$146 [3:0], \$145  };
-  assign banks = { \$128 , \$127 , \$126 , \$125  };
+  assign \$signal$149  = 1'h0;
+  assign \data$151  = { \$152 [11:8], \$152 [11:8], \$152 [11:8], \$152 [11:4], \$152 [7:4], \$152 [7:4], \$152 [7:0], \$152 [3:0], \$152 [3:0], \$152 [3:0], \$151  };
+  assign banks = { \$134 , \$133 , \$132 , \$131  };
   assign \logits__payload.value  = logits__payload[8:0];
   assign \logits__payload.last  = logits__payload[9];
   assign \latent__payload.word  = latent__payload[15:0];
@@ -1411,29 +1450,29 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \stage4.read.row_end  = stage4[26];
   assign \stage4.read.tile_end  = stage4[27];
   assign \stage4.read.bias  = stage4[28];
-  assign \step$62.lgap  = \step$62 [0];
-  assign \step$62.pool  = \step$62 [1];
-  assign \step$62.vector  = \step$62 [2];
-  assign \step$62.logits  = \step$62 [3];
-  assign \step$62.window  = \step$62 [4];
-  assign \step$62.gap  = \step$62 [5];
-  assign \step$62.depthwise  = \step$62 [6];
-  assign \step$62.bias  = \step$62 [7];
-  assign \step$62.repeat  = \step$62 [8];
-  assign \step$62.source  = \step$62 [13:9];
-  assign \step$62.step  = \step$62 [18:14];
-  assign \step$62.advance  = \step$62 [23:19];
-  assign \step$62.row  = \step$62 [28:24];
-  assign \step$62.words  = \step$62 [29];
-  assign \step$62.columns  = \step$62 [31:30];
-  assign \step$62.rows  = \step$62 [33:32];
-  assign \step$62.target  = \step$62 [38:34];
-  assign \step$62.target_advance  = \step$62 [43:39];
-  assign \step$62.target_row  = \step$62 [48:44];
-  assign \step$62.tiles  = \step$62 [51:49];
-  assign \step$62.slot  = \step$62 [53:52];
-  assign \step$62.valid  = \step$62 [56:54];
-  assign \step$62.tile_words  = \step$62 [60:57];
+  assign \step$68.lgap  = \step$68 [0];
+  assign \step$68.pool  = \step$68 [1];
+  assign \step$68.vector  = \step$68 [2];
+  assign \step$68.logits  = \step$68 [3];
+  assign \step$68.window  = \step$68 [4];
+  assign \step$68.gap  = \step$68 [5];
+  assign \step$68.depthwise  = \step$68 [6];
+  assign \step$68.bias  = \step$68 [7];
+  assign \step$68.repeat  = \step$68 [8];
+  assign \step$68.source  = \step$68 [13:9];
+  assign \step$68.step  = \step$68 [18:14];
+  assign \step$68.advance  = \step$68 [23:19];
+  assign \step$68.row  = \step$68 [28:24];
+  assign \step$68.words  = \step$68 [29];
+  assign \step$68.columns  = \step$68 [31:30];
+  assign \step$68.rows  = \step$68 [33:32];
+  assign \step$68.target  = \step$68 [38:34];
+  assign \step$68.target_advance  = \step$68 [43:39];
+  assign \step$68.target_row  = \step$68 [48:44];
+  assign \step$68.tiles  = \step$68 [51:49];
+  assign \step$68.slot  = \step$68 [53:52];
+  assign \step$68.valid  = \step$68 [56:54];
+  assign \step$68.tile_words  = \step$68 [60:57];
   assign \stage7.valid  = stage7[0];
   assign \stage7.read  = stage7[28:1];
   assign \stage7.read.address  = stage7[5:1];
@@ -1451,29 +1490,29 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \stage7.read.row_end  = stage7[26];
   assign \stage7.read.tile_end  = stage7[27];
   assign \stage7.read.bias  = stage7[28];
-  assign \step$76.lgap  = \step$62 [0];
-  assign \step$76.pool  = \step$62 [1];
-  assign \step$76.vector  = \step$62 [2];
-  assign \step$76.logits  = \step$62 [3];
-  assign \step$76.window  = \step$62 [4];
-  assign \step$76.gap  = \step$62 [5];
-  assign \step$76.depthwise  = \step$62 [6];
-  assign \step$76.bias  = \step$62 [7];
-  assign \step$76.repeat  = \step$62 [8];
-  assign \step$76.source  = \step$62 [13:9];
-  assign \step$76.step  = \step$62 [18:14];
-  assign \step$76.advance  = \step$62 [23:19];
-  assign \step$76.row  = \step$62 [28:24];
-  assign \step$76.words  = \step$62 [29];
-  assign \step$76.columns  = \step$62 [31:30];
-  assign \step$76.rows  = \step$62 [33:32];
-  assign \step$76.target  = \step$62 [38:34];
-  assign \step$76.target_advance  = \step$62 [43:39];
-  assign \step$76.target_row  = \step$62 [48:44];
-  assign \step$76.tiles  = \step$62 [51:49];
-  assign \step$76.slot  = \step$62 [53:52];
-  assign \step$76.valid  = \step$62 [56:54];
-  assign \step$76.tile_words  = \step$62 [60:57];
+  assign \step$82.lgap  = \step$68 [0];
+  assign \step$82.pool  = \step$68 [1];
+  assign \step$82.vector  = \step$68 [2];
+  assign \step$82.logits  = \step$68 [3];
+  assign \step$82.window  = \step$68 [4];
+  assign \step$82.gap  = \step$68 [5];
+  assign \step$82.depthwise  = \step$68 [6];
+  assign \step$82.bias  = \step$68 [7];
+  assign \step$82.repeat  = \step$68 [8];
+  assign \step$82.source  = \step$68 [13:9];
+  assign \step$82.step  = \step$68 [18:14];
+  assign \step$82.advance  = \step$68 [23:19];
+  assign \step$82.row  = \step$68 [28:24];
+  assign \step$82.words  = \step$68 [29];
+  assign \step$82.columns  = \step$68 [31:30];
+  assign \step$82.rows  = \step$68 [33:32];
+  assign \step$82.target  = \step$68 [38:34];
+  assign \step$82.target_advance  = \step$68 [43:39];
+  assign \step$82.target_row  = \step$68 [48:44];
+  assign \step$82.tiles  = \step$68 [51:49];
+  assign \step$82.slot  = \step$68 [53:52];
+  assign \step$82.valid  = \step$68 [56:54];
+  assign \step$82.tile_words  = \step$68 [60:57];
   assign \stage1.valid  = stage1[0];
   assign \stage1.read  = stage1[28:1];
   assign \stage1.read.address  = stage1[5:1];
@@ -1537,28 +1576,28 @@ module accelerator(pixels__valid, logits__ready, result__ready, latent__ready, w
   assign \$18  = 1'h1;
   assign \$19  = 1'h1;
   assign \$22  = 2'h1;
-  assign \$51  = \$signal$127 ;
-  assign \$52  = 1'h0;
-  assign \$53  = 1'h0;
-  assign \$58  = \$57 ;
-  assign \$59  = 1'h0;
-  assign \$60  = \$57 ;
-  assign \$61  = \$57 ;
-  assign \$68  = 2'h0;
-  assign \$69  = 5'h00;
-  assign \$70  = \$67 ;
-  assign \$75  = 2'h0;
-  assign \$76  = 5'h00;
-  assign \$77  = \$74 ;
-  assign \$82  = 2'h0;
-  assign \$83  = 5'h00;
-  assign \$84  = \$81 ;
-  assign \$89  = 2'h0;
-  assign \$90  = 5'h00;
-  assign \$91  = \$88 ;
+  assign \$51  = \$signal$133 ;
+  assign \$57  = 1'h0;
+  assign \$58  = 1'h0;
+  assign \$63  = \$62 ;
+  assign \$64  = 1'h0;
+  assign \$65  = \$62 ;
+  assign \$66  = \$62 ;
+  assign \$73  = 2'h0;
+  assign \$74  = 5'h00;
+  assign \$75  = \$72 ;
+  assign \$80  = 2'h0;
+  assign \$81  = 5'h00;
+  assign \$82  = \$79 ;
+  assign \$87  = 2'h0;
+  assign \$88  = 5'h00;
+  assign \$89  = \$86 ;
+  assign \$94  = 2'h0;
+  assign \$95  = 5'h00;
+  assign \$96  = \$93 ;
 endmodule
 
-module \accelerator.address$153 (rst, \port$725$0 , \port$726$0 , \port$727$0 , \port$728$0 , \port$1561$0 , \port$1667$19 , clk);
+module \accelerator.address$159 (rst, \port$731$0 , \port$732$0 , \port$733$0 , \port$734$0 , \port$1646$19 , \port$1677$0 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$6 ;
   initial \$auto$verilog_backend.cc:2355:dump_module$6 <= 0;
   wire \$1 ;
@@ -1588,33 +1627,33 @@ module \accelerator.address$153 (rst, \port$725$0 , \port$726$0 , \port$727$0 , 
   wire clk;
   wire [1:0] kx;
   wire [1:0] ky;
-  input [8:0] \port$1561$0 ;
-  wire [8:0] \port$1561$0 ;
-  input [9:0] \port$1667$19 ;
-  wire [9:0] \port$1667$19 ;
-  output [4:0] \port$725$0 ;
-  wire [4:0] \port$725$0 ;
-  output [4:0] \port$726$0 ;
-  wire [4:0] \port$726$0 ;
-  output [4:0] \port$727$0 ;
-  wire [4:0] \port$727$0 ;
-  output [4:0] \port$728$0 ;
-  wire [4:0] \port$728$0 ;
+  input [9:0] \port$1646$19 ;
+  wire [9:0] \port$1646$19 ;
+  input [8:0] \port$1677$0 ;
+  wire [8:0] \port$1677$0 ;
+  output [4:0] \port$731$0 ;
+  wire [4:0] \port$731$0 ;
+  output [4:0] \port$732$0 ;
+  wire [4:0] \port$732$0 ;
+  output [4:0] \port$733$0 ;
+  wire [4:0] \port$733$0 ;
+  output [4:0] \port$734$0 ;
+  wire [4:0] \port$734$0 ;
   wire [4:0] row;
   reg [4:0] row0 = 5'h00;
   reg [4:0] row1 = 5'h00;
   input rst;
   wire rst;
-  assign \$1  = \port$1561$0 [8:7] == 2'h2;
-  assign \$2  = \$1  ? \port$1667$19 [4:0] : 5'h00;
-  assign \$3  = ! \port$1561$0 [8:7];
-  assign \$4  = \$3  ? \port$1667$19 [4:0] : 5'h00;
-  assign \$5  = \port$1561$0 [6:5] == 2'h2;
-  assign \$6  = \port$1561$0 [4:0] + \port$1667$19 [9:5];
-  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1561$0 [4:0] };
-  assign \$8  = ! \port$1561$0 [6:5];
-  assign \$9  = \port$1561$0 [4:0] - \port$1667$19 [9:5];
-  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1561$0 [4:0] };
+  assign \$1  = \port$1677$0 [8:7] == 2'h2;
+  assign \$2  = \$1  ? \port$1646$19 [4:0] : 5'h00;
+  assign \$3  = ! \port$1677$0 [8:7];
+  assign \$4  = \$3  ? \port$1646$19 [4:0] : 5'h00;
+  assign \$5  = \port$1677$0 [6:5] == 2'h2;
+  assign \$6  = \port$1677$0 [4:0] + \port$1646$19 [9:5];
+  assign \$7  = \$5  ? \$6  : { 1'h0, \port$1677$0 [4:0] };
+  assign \$8  = ! \port$1677$0 [6:5];
+  assign \$9  = \port$1677$0 [4:0] - \port$1646$19 [9:5];
+  assign \$10  = \$8  ? \$9  : { 1'h0, \port$1677$0 [4:0] };
   assign \$11  = row0 + \$signal ;
   assign \$12  = row0 - \$signal$5 ;
   assign \$13  = row1 + \$signal ;
@@ -1655,19 +1694,19 @@ module \accelerator.address$153 (rst, \port$725$0 , \port$726$0 , \port$727$0 , 
       \$18  = 5'h00;
     end
   end
-  assign kx = \port$1561$0 [8:7];
-  assign advance = \port$1667$19 [4:0];
-  assign ky = \port$1561$0 [6:5];
-  assign address = \port$1561$0 [4:0];
-  assign row = \port$1667$19 [9:5];
+  assign kx = \port$1677$0 [8:7];
+  assign advance = \port$1646$19 [4:0];
+  assign ky = \port$1677$0 [6:5];
+  assign address = \port$1677$0 [4:0];
+  assign row = \port$1646$19 [9:5];
   assign banks = { \$14 [4:0], \$13 [4:0], \$12 [4:0], \$11 [4:0] };
-  assign \port$725$0  = \$11 [4:0];
-  assign \port$726$0  = \$12 [4:0];
-  assign \port$727$0  = \$13 [4:0];
-  assign \port$728$0  = \$14 [4:0];
+  assign \port$731$0  = \$11 [4:0];
+  assign \port$732$0  = \$12 [4:0];
+  assign \port$733$0  = \$13 [4:0];
+  assign \port$734$0  = \$14 [4:0];
 endmodule
 
-module \accelerator.align (rst, \port$1456$0 , \port$1457$0 , \port$1458$0 , \port$1459$0 , \port$1502$6 , pixels, clk);
+module \accelerator.align (rst, \port$1464$0 , \port$1465$0 , \port$1466$0 , \port$1467$0 , valid, \port$1510$6 , pixels, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$7 ;
   initial \$auto$verilog_backend.cc:2355:dump_module$7 <= 0;
   wire [15:0] \$1 ;
@@ -2080,417 +2119,419 @@ module \accelerator.align (rst, \port$1456$0 , \port$1457$0 , \port$1458$0 , \po
   wire left;
   output [63:0] pixels;
   reg [63:0] pixels = 64'h0000000000000000;
-  input [15:0] \port$1456$0 ;
-  wire [15:0] \port$1456$0 ;
-  input [15:0] \port$1457$0 ;
-  wire [15:0] \port$1457$0 ;
-  input [15:0] \port$1458$0 ;
-  wire [15:0] \port$1458$0 ;
-  input [15:0] \port$1459$0 ;
-  wire [15:0] \port$1459$0 ;
-  input [7:0] \port$1502$6 ;
-  wire [7:0] \port$1502$6 ;
+  input [15:0] \port$1464$0 ;
+  wire [15:0] \port$1464$0 ;
+  input [15:0] \port$1465$0 ;
+  wire [15:0] \port$1465$0 ;
+  input [15:0] \port$1466$0 ;
+  wire [15:0] \port$1466$0 ;
+  input [15:0] \port$1467$0 ;
+  wire [15:0] \port$1467$0 ;
+  input [7:0] \port$1510$6 ;
+  wire [7:0] \port$1510$6 ;
   wire right;
   input rst;
   wire rst;
   wire top;
-  assign \$1  = \port$1502$6 [0] ? \port$1456$0  : \port$1458$0 ;
-  assign \$2  = \port$1502$6 [0] ? \port$1457$0  : \port$1459$0 ;
-  assign \$3  = \port$1502$6 [2] ? \$1  : \$2 ;
-  assign \$4  = ! \port$1502$6 [1:0];
-  assign \$5  = \port$1502$6 [4] & \$4 ;
-  assign \$6  = ! \port$1502$6 [3:2];
-  assign \$7  = \port$1502$6 [6] & \$6 ;
+  input valid;
+  wire valid;
+  assign \$1  = \port$1510$6 [0] ? \port$1464$0  : \port$1466$0 ;
+  assign \$2  = \port$1510$6 [0] ? \port$1465$0  : \port$1467$0 ;
+  assign \$3  = \port$1510$6 [2] ? \$1  : \$2 ;
+  assign \$4  = ! \port$1510$6 [1:0];
+  assign \$5  = \port$1510$6 [4] & \$4 ;
+  assign \$6  = ! \port$1510$6 [3:2];
+  assign \$7  = \port$1510$6 [6] & \$6 ;
   assign \$8  = \$5  | \$7 ;
   assign \$9  = ~ \$8 ;
-  assign \$10  = ! \port$1502$6 [1:0];
-  assign \$11  = \port$1502$6 [4] & \$10 ;
-  assign \$12  = ! \port$1502$6 [3:2];
-  assign \$13  = \port$1502$6 [6] & \$12 ;
+  assign \$10  = ! \port$1510$6 [1:0];
+  assign \$11  = \port$1510$6 [4] & \$10 ;
+  assign \$12  = ! \port$1510$6 [3:2];
+  assign \$13  = \port$1510$6 [6] & \$12 ;
   assign \$14  = \$11  | \$13 ;
   assign \$15  = ~ \$14 ;
-  assign \$16  = ! \port$1502$6 [1:0];
-  assign \$17  = \port$1502$6 [4] & \$16 ;
-  assign \$18  = ! \port$1502$6 [3:2];
-  assign \$19  = \port$1502$6 [6] & \$18 ;
+  assign \$16  = ! \port$1510$6 [1:0];
+  assign \$17  = \port$1510$6 [4] & \$16 ;
+  assign \$18  = ! \port$1510$6 [3:2];
+  assign \$19  = \port$1510$6 [6] & \$18 ;
   assign \$20  = \$17  | \$19 ;
   assign \$21  = ~ \$20 ;
-  assign \$22  = ! \port$1502$6 [1:0];
-  assign \$23  = \port$1502$6 [4] & \$22 ;
-  assign \$24  = ! \port$1502$6 [3:2];
-  assign \$25  = \port$1502$6 [6] & \$24 ;
+  assign \$22  = ! \port$1510$6 [1:0];
+  assign \$23  = \port$1510$6 [4] & \$22 ;
+  assign \$24  = ! \port$1510$6 [3:2];
+  assign \$25  = \port$1510$6 [6] & \$24 ;
   assign \$26  = \$23  | \$25 ;
   assign \$27  = ~ \$26 ;
-  assign \$28  = ! \port$1502$6 [1:0];
-  assign \$29  = \port$1502$6 [4] & \$28 ;
-  assign \$30  = ! \port$1502$6 [3:2];
-  assign \$31  = \port$1502$6 [6] & \$30 ;
+  assign \$28  = ! \port$1510$6 [1:0];
+  assign \$29  = \port$1510$6 [4] & \$28 ;
+  assign \$30  = ! \port$1510$6 [3:2];
+  assign \$31  = \port$1510$6 [6] & \$30 ;
   assign \$32  = \$29  | \$31 ;
   assign \$33  = ~ \$32 ;
-  assign \$34  = ! \port$1502$6 [1:0];
-  assign \$35  = \port$1502$6 [4] & \$34 ;
-  assign \$36  = ! \port$1502$6 [3:2];
-  assign \$37  = \port$1502$6 [6] & \$36 ;
+  assign \$34  = ! \port$1510$6 [1:0];
+  assign \$35  = \port$1510$6 [4] & \$34 ;
+  assign \$36  = ! \port$1510$6 [3:2];
+  assign \$37  = \port$1510$6 [6] & \$36 ;
   assign \$38  = \$35  | \$37 ;
   assign \$39  = ~ \$38 ;
-  assign \$40  = ! \port$1502$6 [1:0];
-  assign \$41  = \port$1502$6 [4] & \$40 ;
-  assign \$42  = ! \port$1502$6 [3:2];
-  assign \$43  = \port$1502$6 [6] & \$42 ;
+  assign \$40  = ! \port$1510$6 [1:0];
+  assign \$41  = \port$1510$6 [4] & \$40 ;
+  assign \$42  = ! \port$1510$6 [3:2];
+  assign \$43  = \port$1510$6 [6] & \$42 ;
   assign \$44  = \$41  | \$43 ;
   assign \$45  = ~ \$44 ;
-  assign \$46  = ! \port$1502$6 [1:0];
-  assign \$47  = \port$1502$6 [4] & \$46 ;
-  assign \$48  = ! \port$1502$6 [3:2];
-  assign \$49  = \port$1502$6 [6] & \$48 ;
+  assign \$46  = ! \port$1510$6 [1:0];
+  assign \$47  = \port$1510$6 [4] & \$46 ;
+  assign \$48  = ! \port$1510$6 [3:2];
+  assign \$49  = \port$1510$6 [6] & \$48 ;
   assign \$50  = \$47  | \$49 ;
   assign \$51  = ~ \$50 ;
-  assign \$52  = ! \port$1502$6 [1:0];
-  assign \$53  = \port$1502$6 [4] & \$52 ;
-  assign \$54  = ! \port$1502$6 [3:2];
-  assign \$55  = \port$1502$6 [6] & \$54 ;
+  assign \$52  = ! \port$1510$6 [1:0];
+  assign \$53  = \port$1510$6 [4] & \$52 ;
+  assign \$54  = ! \port$1510$6 [3:2];
+  assign \$55  = \port$1510$6 [6] & \$54 ;
   assign \$56  = \$53  | \$55 ;
   assign \$57  = ~ \$56 ;
-  assign \$58  = ! \port$1502$6 [1:0];
-  assign \$59  = \port$1502$6 [4] & \$58 ;
-  assign \$60  = ! \port$1502$6 [3:2];
-  assign \$61  = \port$1502$6 [6] & \$60 ;
+  assign \$58  = ! \port$1510$6 [1:0];
+  assign \$59  = \port$1510$6 [4] & \$58 ;
+  assign \$60  = ! \port$1510$6 [3:2];
+  assign \$61  = \port$1510$6 [6] & \$60 ;
   assign \$62  = \$59  | \$61 ;
   assign \$63  = ~ \$62 ;
-  assign \$64  = ! \port$1502$6 [1:0];
-  assign \$65  = \port$1502$6 [4] & \$64 ;
-  assign \$66  = ! \port$1502$6 [3:2];
-  assign \$67  = \port$1502$6 [6] & \$66 ;
+  assign \$64  = ! \port$1510$6 [1:0];
+  assign \$65  = \port$1510$6 [4] & \$64 ;
+  assign \$66  = ! \port$1510$6 [3:2];
+  assign \$67  = \port$1510$6 [6] & \$66 ;
   assign \$68  = \$65  | \$67 ;
   assign \$69  = ~ \$68 ;
-  assign \$70  = ! \port$1502$6 [1:0];
-  assign \$71  = \port$1502$6 [4] & \$70 ;
-  assign \$72  = ! \port$1502$6 [3:2];
-  assign \$73  = \port$1502$6 [6] & \$72 ;
+  assign \$70  = ! \port$1510$6 [1:0];
+  assign \$71  = \port$1510$6 [4] & \$70 ;
+  assign \$72  = ! \port$1510$6 [3:2];
+  assign \$73  = \port$1510$6 [6] & \$72 ;
   assign \$74  = \$71  | \$73 ;
   assign \$75  = ~ \$74 ;
-  assign \$76  = ! \port$1502$6 [1:0];
-  assign \$77  = \port$1502$6 [4] & \$76 ;
-  assign \$78  = ! \port$1502$6 [3:2];
-  assign \$79  = \port$1502$6 [6] & \$78 ;
+  assign \$76  = ! \port$1510$6 [1:0];
+  assign \$77  = \port$1510$6 [4] & \$76 ;
+  assign \$78  = ! \port$1510$6 [3:2];
+  assign \$79  = \port$1510$6 [6] & \$78 ;
   assign \$80  = \$77  | \$79 ;
   assign \$81  = ~ \$80 ;
-  assign \$82  = ! \port$1502$6 [1:0];
-  assign \$83  = \port$1502$6 [4] & \$82 ;
-  assign \$84  = ! \port$1502$6 [3:2];
-  assign \$85  = \port$1502$6 [6] & \$84 ;
+  assign \$82  = ! \port$1510$6 [1:0];
+  assign \$83  = \port$1510$6 [4] & \$82 ;
+  assign \$84  = ! \port$1510$6 [3:2];
+  assign \$85  = \port$1510$6 [6] & \$84 ;
   assign \$86  = \$83  | \$85 ;
   assign \$87  = ~ \$86 ;
-  assign \$88  = ! \port$1502$6 [1:0];
-  assign \$89  = \port$1502$6 [4] & \$88 ;
-  assign \$90  = ! \port$1502$6 [3:2];
-  assign \$91  = \port$1502$6 [6] & \$90 ;
+  assign \$88  = ! \port$1510$6 [1:0];
+  assign \$89  = \port$1510$6 [4] & \$88 ;
+  assign \$90  = ! \port$1510$6 [3:2];
+  assign \$91  = \port$1510$6 [6] & \$90 ;
   assign \$92  = \$89  | \$91 ;
   assign \$93  = ~ \$92 ;
-  assign \$94  = ! \port$1502$6 [1:0];
-  assign \$95  = \port$1502$6 [4] & \$94 ;
-  assign \$96  = ! \port$1502$6 [3:2];
-  assign \$97  = \port$1502$6 [6] & \$96 ;
+  assign \$94  = ! \port$1510$6 [1:0];
+  assign \$95  = \port$1510$6 [4] & \$94 ;
+  assign \$96  = ! \port$1510$6 [3:2];
+  assign \$97  = \port$1510$6 [6] & \$96 ;
   assign \$98  = \$95  | \$97 ;
   assign \$99  = ~ \$98 ;
   assign \$100  = \$3  & { \$99 , \$93 , \$87 , \$81 , \$75 , \$69 , \$63 , \$57 , \$51 , \$45 , \$39 , \$33 , \$27 , \$21 , \$15 , \$9  };
-  assign \$101  = \port$1502$6 [0] ? \port$1457$0  : \port$1459$0 ;
-  assign \$102  = \port$1502$6 [0] ? \port$1456$0  : \port$1458$0 ;
-  assign \$103  = \port$1502$6 [2] ? \$101  : \$102 ;
-  assign \$104  = ! \port$1502$6 [1:0];
-  assign \$105  = \port$1502$6 [4] & \$104 ;
-  assign \$106  = \port$1502$6 [3:2] == 2'h2;
-  assign \$107  = \port$1502$6 [7] & \$106 ;
+  assign \$101  = \port$1510$6 [0] ? \port$1465$0  : \port$1467$0 ;
+  assign \$102  = \port$1510$6 [0] ? \port$1464$0  : \port$1466$0 ;
+  assign \$103  = \port$1510$6 [2] ? \$101  : \$102 ;
+  assign \$104  = ! \port$1510$6 [1:0];
+  assign \$105  = \port$1510$6 [4] & \$104 ;
+  assign \$106  = \port$1510$6 [3:2] == 2'h2;
+  assign \$107  = \port$1510$6 [7] & \$106 ;
   assign \$108  = \$105  | \$107 ;
   assign \$109  = ~ \$108 ;
-  assign \$110  = ! \port$1502$6 [1:0];
-  assign \$111  = \port$1502$6 [4] & \$110 ;
-  assign \$112  = \port$1502$6 [3:2] == 2'h2;
-  assign \$113  = \port$1502$6 [7] & \$112 ;
+  assign \$110  = ! \port$1510$6 [1:0];
+  assign \$111  = \port$1510$6 [4] & \$110 ;
+  assign \$112  = \port$1510$6 [3:2] == 2'h2;
+  assign \$113  = \port$1510$6 [7] & \$112 ;
   assign \$114  = \$111  | \$113 ;
   assign \$115  = ~ \$114 ;
-  assign \$116  = ! \port$1502$6 [1:0];
-  assign \$117  = \port$1502$6 [4] & \$116 ;
-  assign \$118  = \port$1502$6 [3:2] == 2'h2;
-  assign \$119  = \port$1502$6 [7] & \$118 ;
+  assign \$116  = ! \port$1510$6 [1:0];
+  assign \$117  = \port$1510$6 [4] & \$116 ;
+  assign \$118  = \port$1510$6 [3:2] == 2'h2;
+  assign \$119  = \port$1510$6 [7] & \$118 ;
   assign \$120  = \$117  | \$119 ;
   assign \$121  = ~ \$120 ;
-  assign \$122  = ! \port$1502$6 [1:0];
-  assign \$123  = \port$1502$6 [4] & \$122 ;
-  assign \$124  = \port$1502$6 [3:2] == 2'h2;
-  assign \$125  = \port$1502$6 [7] & \$124 ;
+  assign \$122  = ! \port$1510$6 [1:0];
+  assign \$123  = \port$1510$6 [4] & \$122 ;
+  assign \$124  = \port$1510$6 [3:2] == 2'h2;
+  assign \$125  = \port$1510$6 [7] & \$124 ;
   assign \$126  = \$123  | \$125 ;
   assign \$127  = ~ \$126 ;
-  assign \$128  = ! \port$1502$6 [1:0];
-  assign \$129  = \port$1502$6 [4] & \$128 ;
-  assign \$130  = \port$1502$6 [3:2] == 2'h2;
-  assign \$131  = \port$1502$6 [7] & \$130 ;
+  assign \$128  = ! \port$1510$6 [1:0];
+  assign \$129  = \port$1510$6 [4] & \$128 ;
+  assign \$130  = \port$1510$6 [3:2] == 2'h2;
+  assign \$131  = \port$1510$6 [7] & \$130 ;
   assign \$132  = \$129  | \$131 ;
   assign \$133  = ~ \$132 ;
-  assign \$134  = ! \port$1502$6 [1:0];
-  assign \$135  = \port$1502$6 [4] & \$134 ;
-  assign \$136  = \port$1502$6 [3:2] == 2'h2;
-  assign \$137  = \port$1502$6 [7] & \$136 ;
+  assign \$134  = ! \port$1510$6 [1:0];
+  assign \$135  = \port$1510$6 [4] & \$134 ;
+  assign \$136  = \port$1510$6 [3:2] == 2'h2;
+  assign \$137  = \port$1510$6 [7] & \$136 ;
   assign \$138  = \$135  | \$137 ;
   assign \$139  = ~ \$138 ;
-  assign \$140  = ! \port$1502$6 [1:0];
-  assign \$141  = \port$1502$6 [4] & \$140 ;
-  assign \$142  = \port$1502$6 [3:2] == 2'h2;
-  assign \$143  = \port$1502$6 [7] & \$142 ;
+  assign \$140  = ! \port$1510$6 [1:0];
+  assign \$141  = \port$1510$6 [4] & \$140 ;
+  assign \$142  = \port$1510$6 [3:2] == 2'h2;
+  assign \$143  = \port$1510$6 [7] & \$142 ;
   assign \$144  = \$141  | \$143 ;
   assign \$145  = ~ \$144 ;
-  assign \$146  = ! \port$1502$6 [1:0];
-  assign \$147  = \port$1502$6 [4] & \$146 ;
-  assign \$148  = \port$1502$6 [3:2] == 2'h2;
-  assign \$149  = \port$1502$6 [7] & \$148 ;
+  assign \$146  = ! \port$1510$6 [1:0];
+  assign \$147  = \port$1510$6 [4] & \$146 ;
+  assign \$148  = \port$1510$6 [3:2] == 2'h2;
+  assign \$149  = \port$1510$6 [7] & \$148 ;
   assign \$150  = \$147  | \$149 ;
   assign \$151  = ~ \$150 ;
-  assign \$152  = ! \port$1502$6 [1:0];
-  assign \$153  = \port$1502$6 [4] & \$152 ;
-  assign \$154  = \port$1502$6 [3:2] == 2'h2;
-  assign \$155  = \port$1502$6 [7] & \$154 ;
+  assign \$152  = ! \port$1510$6 [1:0];
+  assign \$153  = \port$1510$6 [4] & \$152 ;
+  assign \$154  = \port$1510$6 [3:2] == 2'h2;
+  assign \$155  = \port$1510$6 [7] & \$154 ;
   assign \$156  = \$153  | \$155 ;
   assign \$157  = ~ \$156 ;
-  assign \$158  = ! \port$1502$6 [1:0];
-  assign \$159  = \port$1502$6 [4] & \$158 ;
-  assign \$160  = \port$1502$6 [3:2] == 2'h2;
-  assign \$161  = \port$1502$6 [7] & \$160 ;
+  assign \$158  = ! \port$1510$6 [1:0];
+  assign \$159  = \port$1510$6 [4] & \$158 ;
+  assign \$160  = \port$1510$6 [3:2] == 2'h2;
+  assign \$161  = \port$1510$6 [7] & \$160 ;
   assign \$162  = \$159  | \$161 ;
   assign \$163  = ~ \$162 ;
-  assign \$164  = ! \port$1502$6 [1:0];
-  assign \$165  = \port$1502$6 [4] & \$164 ;
-  assign \$166  = \port$1502$6 [3:2] == 2'h2;
-  assign \$167  = \port$1502$6 [7] & \$166 ;
+  assign \$164  = ! \port$1510$6 [1:0];
+  assign \$165  = \port$1510$6 [4] & \$164 ;
+  assign \$166  = \port$1510$6 [3:2] == 2'h2;
+  assign \$167  = \port$1510$6 [7] & \$166 ;
   assign \$168  = \$165  | \$167 ;
   assign \$169  = ~ \$168 ;
-  assign \$170  = ! \port$1502$6 [1:0];
-  assign \$171  = \port$1502$6 [4] & \$170 ;
-  assign \$172  = \port$1502$6 [3:2] == 2'h2;
-  assign \$173  = \port$1502$6 [7] & \$172 ;
+  assign \$170  = ! \port$1510$6 [1:0];
+  assign \$171  = \port$1510$6 [4] & \$170 ;
+  assign \$172  = \port$1510$6 [3:2] == 2'h2;
+  assign \$173  = \port$1510$6 [7] & \$172 ;
   assign \$174  = \$171  | \$173 ;
   assign \$175  = ~ \$174 ;
-  assign \$176  = ! \port$1502$6 [1:0];
-  assign \$177  = \port$1502$6 [4] & \$176 ;
-  assign \$178  = \port$1502$6 [3:2] == 2'h2;
-  assign \$179  = \port$1502$6 [7] & \$178 ;
+  assign \$176  = ! \port$1510$6 [1:0];
+  assign \$177  = \port$1510$6 [4] & \$176 ;
+  assign \$178  = \port$1510$6 [3:2] == 2'h2;
+  assign \$179  = \port$1510$6 [7] & \$178 ;
   assign \$180  = \$177  | \$179 ;
   assign \$181  = ~ \$180 ;
-  assign \$182  = ! \port$1502$6 [1:0];
-  assign \$183  = \port$1502$6 [4] & \$182 ;
-  assign \$184  = \port$1502$6 [3:2] == 2'h2;
-  assign \$185  = \port$1502$6 [7] & \$184 ;
+  assign \$182  = ! \port$1510$6 [1:0];
+  assign \$183  = \port$1510$6 [4] & \$182 ;
+  assign \$184  = \port$1510$6 [3:2] == 2'h2;
+  assign \$185  = \port$1510$6 [7] & \$184 ;
   assign \$186  = \$183  | \$185 ;
   assign \$187  = ~ \$186 ;
-  assign \$188  = ! \port$1502$6 [1:0];
-  assign \$189  = \port$1502$6 [4] & \$188 ;
-  assign \$190  = \port$1502$6 [3:2] == 2'h2;
-  assign \$191  = \port$1502$6 [7] & \$190 ;
+  assign \$188  = ! \port$1510$6 [1:0];
+  assign \$189  = \port$1510$6 [4] & \$188 ;
+  assign \$190  = \port$1510$6 [3:2] == 2'h2;
+  assign \$191  = \port$1510$6 [7] & \$190 ;
   assign \$192  = \$189  | \$191 ;
   assign \$193  = ~ \$192 ;
-  assign \$194  = ! \port$1502$6 [1:0];
-  assign \$195  = \port$1502$6 [4] & \$194 ;
-  assign \$196  = \port$1502$6 [3:2] == 2'h2;
-  assign \$197  = \port$1502$6 [7] & \$196 ;
+  assign \$194  = ! \port$1510$6 [1:0];
+  assign \$195  = \port$1510$6 [4] & \$194 ;
+  assign \$196  = \port$1510$6 [3:2] == 2'h2;
+  assign \$197  = \port$1510$6 [7] & \$196 ;
   assign \$198  = \$195  | \$197 ;
   assign \$199  = ~ \$198 ;
   assign \$200  = \$103  & { \$199 , \$193 , \$187 , \$181 , \$175 , \$169 , \$163 , \$157 , \$151 , \$145 , \$139 , \$133 , \$127 , \$121 , \$115 , \$109  };
-  assign \$201  = \port$1502$6 [0] ? \port$1458$0  : \port$1456$0 ;
-  assign \$202  = \port$1502$6 [0] ? \port$1459$0  : \port$1457$0 ;
-  assign \$203  = \port$1502$6 [2] ? \$201  : \$202 ;
-  assign \$204  = \port$1502$6 [1:0] == 2'h2;
-  assign \$205  = \port$1502$6 [5] & \$204 ;
-  assign \$206  = ! \port$1502$6 [3:2];
-  assign \$207  = \port$1502$6 [6] & \$206 ;
+  assign \$201  = \port$1510$6 [0] ? \port$1466$0  : \port$1464$0 ;
+  assign \$202  = \port$1510$6 [0] ? \port$1467$0  : \port$1465$0 ;
+  assign \$203  = \port$1510$6 [2] ? \$201  : \$202 ;
+  assign \$204  = \port$1510$6 [1:0] == 2'h2;
+  assign \$205  = \port$1510$6 [5] & \$204 ;
+  assign \$206  = ! \port$1510$6 [3:2];
+  assign \$207  = \port$1510$6 [6] & \$206 ;
   assign \$208  = \$205  | \$207 ;
   assign \$209  = ~ \$208 ;
-  assign \$210  = \port$1502$6 [1:0] == 2'h2;
-  assign \$211  = \port$1502$6 [5] & \$210 ;
-  assign \$212  = ! \port$1502$6 [3:2];
-  assign \$213  = \port$1502$6 [6] & \$212 ;
+  assign \$210  = \port$1510$6 [1:0] == 2'h2;
+  assign \$211  = \port$1510$6 [5] & \$210 ;
+  assign \$212  = ! \port$1510$6 [3:2];
+  assign \$213  = \port$1510$6 [6] & \$212 ;
   assign \$214  = \$211  | \$213 ;
   assign \$215  = ~ \$214 ;
-  assign \$216  = \port$1502$6 [1:0] == 2'h2;
-  assign \$217  = \port$1502$6 [5] & \$216 ;
-  assign \$218  = ! \port$1502$6 [3:2];
-  assign \$219  = \port$1502$6 [6] & \$218 ;
+  assign \$216  = \port$1510$6 [1:0] == 2'h2;
+  assign \$217  = \port$1510$6 [5] & \$216 ;
+  assign \$218  = ! \port$1510$6 [3:2];
+  assign \$219  = \port$1510$6 [6] & \$218 ;
   assign \$220  = \$217  | \$219 ;
   assign \$221  = ~ \$220 ;
-  assign \$222  = \port$1502$6 [1:0] == 2'h2;
-  assign \$223  = \port$1502$6 [5] & \$222 ;
-  assign \$224  = ! \port$1502$6 [3:2];
-  assign \$225  = \port$1502$6 [6] & \$224 ;
+  assign \$222  = \port$1510$6 [1:0] == 2'h2;
+  assign \$223  = \port$1510$6 [5] & \$222 ;
+  assign \$224  = ! \port$1510$6 [3:2];
+  assign \$225  = \port$1510$6 [6] & \$224 ;
   assign \$226  = \$223  | \$225 ;
   assign \$227  = ~ \$226 ;
-  assign \$228  = \port$1502$6 [1:0] == 2'h2;
-  assign \$229  = \port$1502$6 [5] & \$228 ;
-  assign \$230  = ! \port$1502$6 [3:2];
-  assign \$231  = \port$1502$6 [6] & \$230 ;
+  assign \$228  = \port$1510$6 [1:0] == 2'h2;
+  assign \$229  = \port$1510$6 [5] & \$228 ;
+  assign \$230  = ! \port$1510$6 [3:2];
+  assign \$231  = \port$1510$6 [6] & \$230 ;
   assign \$232  = \$229  | \$231 ;
   assign \$233  = ~ \$232 ;
-  assign \$234  = \port$1502$6 [1:0] == 2'h2;
-  assign \$235  = \port$1502$6 [5] & \$234 ;
-  assign \$236  = ! \port$1502$6 [3:2];
-  assign \$237  = \port$1502$6 [6] & \$236 ;
+  assign \$234  = \port$1510$6 [1:0] == 2'h2;
+  assign \$235  = \port$1510$6 [5] & \$234 ;
+  assign \$236  = ! \port$1510$6 [3:2];
+  assign \$237  = \port$1510$6 [6] & \$236 ;
   assign \$238  = \$235  | \$237 ;
   assign \$239  = ~ \$238 ;
-  assign \$240  = \port$1502$6 [1:0] == 2'h2;
-  assign \$241  = \port$1502$6 [5] & \$240 ;
-  assign \$242  = ! \port$1502$6 [3:2];
-  assign \$243  = \port$1502$6 [6] & \$242 ;
+  assign \$240  = \port$1510$6 [1:0] == 2'h2;
+  assign \$241  = \port$1510$6 [5] & \$240 ;
+  assign \$242  = ! \port$1510$6 [3:2];
+  assign \$243  = \port$1510$6 [6] & \$242 ;
   assign \$244  = \$241  | \$243 ;
   assign \$245  = ~ \$244 ;
-  assign \$246  = \port$1502$6 [1:0] == 2'h2;
-  assign \$247  = \port$1502$6 [5] & \$246 ;
-  assign \$248  = ! \port$1502$6 [3:2];
-  assign \$249  = \port$1502$6 [6] & \$248 ;
+  assign \$246  = \port$1510$6 [1:0] == 2'h2;
+  assign \$247  = \port$1510$6 [5] & \$246 ;
+  assign \$248  = ! \port$1510$6 [3:2];
+  assign \$249  = \port$1510$6 [6] & \$248 ;
   assign \$250  = \$247  | \$249 ;
   assign \$251  = ~ \$250 ;
-  assign \$252  = \port$1502$6 [1:0] == 2'h2;
-  assign \$253  = \port$1502$6 [5] & \$252 ;
-  assign \$254  = ! \port$1502$6 [3:2];
-  assign \$255  = \port$1502$6 [6] & \$254 ;
+  assign \$252  = \port$1510$6 [1:0] == 2'h2;
+  assign \$253  = \port$1510$6 [5] & \$252 ;
+  assign \$254  = ! \port$1510$6 [3:2];
+  assign \$255  = \port$1510$6 [6] & \$254 ;
   assign \$256  = \$253  | \$255 ;
   assign \$257  = ~ \$256 ;
-  assign \$258  = \port$1502$6 [1:0] == 2'h2;
-  assign \$259  = \port$1502$6 [5] & \$258 ;
-  assign \$260  = ! \port$1502$6 [3:2];
-  assign \$261  = \port$1502$6 [6] & \$260 ;
+  assign \$258  = \port$1510$6 [1:0] == 2'h2;
+  assign \$259  = \port$1510$6 [5] & \$258 ;
+  assign \$260  = ! \port$1510$6 [3:2];
+  assign \$261  = \port$1510$6 [6] & \$260 ;
   assign \$262  = \$259  | \$261 ;
   assign \$263  = ~ \$262 ;
-  assign \$264  = \port$1502$6 [1:0] == 2'h2;
-  assign \$265  = \port$1502$6 [5] & \$264 ;
-  assign \$266  = ! \port$1502$6 [3:2];
-  assign \$267  = \port$1502$6 [6] & \$266 ;
+  assign \$264  = \port$1510$6 [1:0] == 2'h2;
+  assign \$265  = \port$1510$6 [5] & \$264 ;
+  assign \$266  = ! \port$1510$6 [3:2];
+  assign \$267  = \port$1510$6 [6] & \$266 ;
   assign \$268  = \$265  | \$267 ;
   assign \$269  = ~ \$268 ;
-  assign \$270  = \port$1502$6 [1:0] == 2'h2;
-  assign \$271  = \port$1502$6 [5] & \$270 ;
-  assign \$272  = ! \port$1502$6 [3:2];
-  assign \$273  = \port$1502$6 [6] & \$272 ;
+  assign \$270  = \port$1510$6 [1:0] == 2'h2;
+  assign \$271  = \port$1510$6 [5] & \$270 ;
+  assign \$272  = ! \port$1510$6 [3:2];
+  assign \$273  = \port$1510$6 [6] & \$272 ;
   assign \$274  = \$271  | \$273 ;
   assign \$275  = ~ \$274 ;
-  assign \$276  = \port$1502$6 [1:0] == 2'h2;
-  assign \$277  = \port$1502$6 [5] & \$276 ;
-  assign \$278  = ! \port$1502$6 [3:2];
-  assign \$279  = \port$1502$6 [6] & \$278 ;
+  assign \$276  = \port$1510$6 [1:0] == 2'h2;
+  assign \$277  = \port$1510$6 [5] & \$276 ;
+  assign \$278  = ! \port$1510$6 [3:2];
+  assign \$279  = \port$1510$6 [6] & \$278 ;
   assign \$280  = \$277  | \$279 ;
   assign \$281  = ~ \$280 ;
-  assign \$282  = \port$1502$6 [1:0] == 2'h2;
-  assign \$283  = \port$1502$6 [5] & \$282 ;
-  assign \$284  = ! \port$1502$6 [3:2];
-  assign \$285  = \port$1502$6 [6] & \$284 ;
+  assign \$282  = \port$1510$6 [1:0] == 2'h2;
+  assign \$283  = \port$1510$6 [5] & \$282 ;
+  assign \$284  = ! \port$1510$6 [3:2];
+  assign \$285  = \port$1510$6 [6] & \$284 ;
   assign \$286  = \$283  | \$285 ;
   assign \$287  = ~ \$286 ;
-  assign \$288  = \port$1502$6 [1:0] == 2'h2;
-  assign \$289  = \port$1502$6 [5] & \$288 ;
-  assign \$290  = ! \port$1502$6 [3:2];
-  assign \$291  = \port$1502$6 [6] & \$290 ;
+  assign \$288  = \port$1510$6 [1:0] == 2'h2;
+  assign \$289  = \port$1510$6 [5] & \$288 ;
+  assign \$290  = ! \port$1510$6 [3:2];
+  assign \$291  = \port$1510$6 [6] & \$290 ;
   assign \$292  = \$289  | \$291 ;
   assign \$293  = ~ \$292 ;
-  assign \$294  = \port$1502$6 [1:0] == 2'h2;
-  assign \$295  = \port$1502$6 [5] & \$294 ;
-  assign \$296  = ! \port$1502$6 [3:2];
-  assign \$297  = \port$1502$6 [6] & \$296 ;
+  assign \$294  = \port$1510$6 [1:0] == 2'h2;
+  assign \$295  = \port$1510$6 [5] & \$294 ;
+  assign \$296  = ! \port$1510$6 [3:2];
+  assign \$297  = \port$1510$6 [6] & \$296 ;
   assign \$298  = \$295  | \$297 ;
   assign \$299  = ~ \$298 ;
   assign \$300  = \$203  & { \$299 , \$293 , \$287 , \$281 , \$275 , \$269 , \$263 , \$257 , \$251 , \$245 , \$239 , \$233 , \$227 , \$221 , \$215 , \$209  };
-  assign \$301  = \port$1502$6 [0] ? \port$1459$0  : \port$1457$0 ;
-  assign \$302  = \port$1502$6 [0] ? \port$1458$0  : \port$1456$0 ;
-  assign \$303  = \port$1502$6 [2] ? \$301  : \$302 ;
-  assign \$304  = \port$1502$6 [1:0] == 2'h2;
-  assign \$305  = \port$1502$6 [5] & \$304 ;
-  assign \$306  = \port$1502$6 [3:2] == 2'h2;
-  assign \$307  = \port$1502$6 [7] & \$306 ;
+  assign \$301  = \port$1510$6 [0] ? \port$1467$0  : \port$1465$0 ;
+  assign \$302  = \port$1510$6 [0] ? \port$1466$0  : \port$1464$0 ;
+  assign \$303  = \port$1510$6 [2] ? \$301  : \$302 ;
+  assign \$304  = \port$1510$6 [1:0] == 2'h2;
+  assign \$305  = \port$1510$6 [5] & \$304 ;
+  assign \$306  = \port$1510$6 [3:2] == 2'h2;
+  assign \$307  = \port$1510$6 [7] & \$306 ;
   assign \$308  = \$305  | \$307 ;
   assign \$309  = ~ \$308 ;
-  assign \$310  = \port$1502$6 [1:0] == 2'h2;
-  assign \$311  = \port$1502$6 [5] & \$310 ;
-  assign \$312  = \port$1502$6 [3:2] == 2'h2;
-  assign \$313  = \port$1502$6 [7] & \$312 ;
+  assign \$310  = \port$1510$6 [1:0] == 2'h2;
+  assign \$311  = \port$1510$6 [5] & \$310 ;
+  assign \$312  = \port$1510$6 [3:2] == 2'h2;
+  assign \$313  = \port$1510$6 [7] & \$312 ;
   assign \$314  = \$311  | \$313 ;
   assign \$315  = ~ \$314 ;
-  assign \$316  = \port$1502$6 [1:0] == 2'h2;
-  assign \$317  = \port$1502$6 [5] & \$316 ;
-  assign \$318  = \port$1502$6 [3:2] == 2'h2;
-  assign \$319  = \port$1502$6 [7] & \$318 ;
+  assign \$316  = \port$1510$6 [1:0] == 2'h2;
+  assign \$317  = \port$1510$6 [5] & \$316 ;
+  assign \$318  = \port$1510$6 [3:2] == 2'h2;
+  assign \$319  = \port$1510$6 [7] & \$318 ;
   assign \$320  = \$317  | \$319 ;
   assign \$321  = ~ \$320 ;
-  assign \$322  = \port$1502$6 [1:0] == 2'h2;
-  assign \$323  = \port$1502$6 [5] & \$322 ;
-  assign \$324  = \port$1502$6 [3:2] == 2'h2;
-  assign \$325  = \port$1502$6 [7] & \$324 ;
+  assign \$322  = \port$1510$6 [1:0] == 2'h2;
+  assign \$323  = \port$1510$6 [5] & \$322 ;
+  assign \$324  = \port$1510$6 [3:2] == 2'h2;
+  assign \$325  = \port$1510$6 [7] & \$324 ;
   assign \$326  = \$323  | \$325 ;
   assign \$327  = ~ \$326 ;
-  assign \$328  = \port$1502$6 [1:0] == 2'h2;
-  assign \$329  = \port$1502$6 [5] & \$328 ;
-  assign \$330  = \port$1502$6 [3:2] == 2'h2;
-  assign \$331  = \port$1502$6 [7] & \$330 ;
+  assign \$328  = \port$1510$6 [1:0] == 2'h2;
+  assign \$329  = \port$1510$6 [5] & \$328 ;
+  assign \$330  = \port$1510$6 [3:2] == 2'h2;
+  assign \$331  = \port$1510$6 [7] & \$330 ;
   assign \$332  = \$329  | \$331 ;
   assign \$333  = ~ \$332 ;
-  assign \$334  = \port$1502$6 [1:0] == 2'h2;
-  assign \$335  = \port$1502$6 [5] & \$334 ;
-  assign \$336  = \port$1502$6 [3:2] == 2'h2;
-  assign \$337  = \port$1502$6 [7] & \$336 ;
+  assign \$334  = \port$1510$6 [1:0] == 2'h2;
+  assign \$335  = \port$1510$6 [5] & \$334 ;
+  assign \$336  = \port$1510$6 [3:2] == 2'h2;
+  assign \$337  = \port$1510$6 [7] & \$336 ;
   assign \$338  = \$335  | \$337 ;
   assign \$339  = ~ \$338 ;
-  assign \$340  = \port$1502$6 [1:0] == 2'h2;
-  assign \$341  = \port$1502$6 [5] & \$340 ;
-  assign \$342  = \port$1502$6 [3:2] == 2'h2;
-  assign \$343  = \port$1502$6 [7] & \$342 ;
+  assign \$340  = \port$1510$6 [1:0] == 2'h2;
+  assign \$341  = \port$1510$6 [5] & \$340 ;
+  assign \$342  = \port$1510$6 [3:2] == 2'h2;
+  assign \$343  = \port$1510$6 [7] & \$342 ;
   assign \$344  = \$341  | \$343 ;
   assign \$345  = ~ \$344 ;
-  assign \$346  = \port$1502$6 [1:0] == 2'h2;
-  assign \$347  = \port$1502$6 [5] & \$346 ;
-  assign \$348  = \port$1502$6 [3:2] == 2'h2;
-  assign \$349  = \port$1502$6 [7] & \$348 ;
+  assign \$346  = \port$1510$6 [1:0] == 2'h2;
+  assign \$347  = \port$1510$6 [5] & \$346 ;
+  assign \$348  = \port$1510$6 [3:2] == 2'h2;
+  assign \$349  = \port$1510$6 [7] & \$348 ;
   assign \$350  = \$347  | \$349 ;
   assign \$351  = ~ \$350 ;
-  assign \$352  = \port$1502$6 [1:0] == 2'h2;
-  assign \$353  = \port$1502$6 [5] & \$352 ;
-  assign \$354  = \port$1502$6 [3:2] == 2'h2;
-  assign \$355  = \port$1502$6 [7] & \$354 ;
+  assign \$352  = \port$1510$6 [1:0] == 2'h2;
+  assign \$353  = \port$1510$6 [5] & \$352 ;
+  assign \$354  = \port$1510$6 [3:2] == 2'h2;
+  assign \$355  = \port$1510$6 [7] & \$354 ;
   assign \$356  = \$353  | \$355 ;
   assign \$357  = ~ \$356 ;
-  assign \$358  = \port$1502$6 [1:0] == 2'h2;
-  assign \$359  = \port$1502$6 [5] & \$358 ;
-  assign \$360  = \port$1502$6 [3:2] == 2'h2;
-  assign \$361  = \port$1502$6 [7] & \$360 ;
+  assign \$358  = \port$1510$6 [1:0] == 2'h2;
+  assign \$359  = \port$1510$6 [5] & \$358 ;
+  assign \$360  = \port$1510$6 [3:2] == 2'h2;
+  assign \$361  = \port$1510$6 [7] & \$360 ;
   assign \$362  = \$359  | \$361 ;
   assign \$363  = ~ \$362 ;
-  assign \$364  = \port$1502$6 [1:0] == 2'h2;
-  assign \$365  = \port$1502$6 [5] & \$364 ;
-  assign \$366  = \port$1502$6 [3:2] == 2'h2;
-  assign \$367  = \port$1502$6 [7] & \$366 ;
+  assign \$364  = \port$1510$6 [1:0] == 2'h2;
+  assign \$365  = \port$1510$6 [5] & \$364 ;
+  assign \$366  = \port$1510$6 [3:2] == 2'h2;
+  assign \$367  = \port$1510$6 [7] & \$366 ;
   assign \$368  = \$365  | \$367 ;
   assign \$369  = ~ \$368 ;
-  assign \$370  = \port$1502$6 [1:0] == 2'h2;
-  assign \$371  = \port$1502$6 [5] & \$370 ;
-  assign \$372  = \port$1502$6 [3:2] == 2'h2;
-  assign \$373  = \port$1502$6 [7] & \$372 ;
+  assign \$370  = \port$1510$6 [1:0] == 2'h2;
+  assign \$371  = \port$1510$6 [5] & \$370 ;
+  assign \$372  = \port$1510$6 [3:2] == 2'h2;
+  assign \$373  = \port$1510$6 [7] & \$372 ;
   assign \$374  = \$371  | \$373 ;
   assign \$375  = ~ \$374 ;
-  assign \$376  = \port$1502$6 [1:0] == 2'h2;
-  assign \$377  = \port$1502$6 [5] & \$376 ;
-  assign \$378  = \port$1502$6 [3:2] == 2'h2;
-  assign \$379  = \port$1502$6 [7] & \$378 ;
+  assign \$376  = \port$1510$6 [1:0] == 2'h2;
+  assign \$377  = \port$1510$6 [5] & \$376 ;
+  assign \$378  = \port$1510$6 [3:2] == 2'h2;
+  assign \$379  = \port$1510$6 [7] & \$378 ;
   assign \$380  = \$377  | \$379 ;
   assign \$381  = ~ \$380 ;
-  assign \$382  = \port$1502$6 [1:0] == 2'h2;
-  assign \$383  = \port$1502$6 [5] & \$382 ;
-  assign \$384  = \port$1502$6 [3:2] == 2'h2;
-  assign \$385  = \port$1502$6 [7] & \$384 ;
+  assign \$382  = \port$1510$6 [1:0] == 2'h2;
+  assign \$383  = \port$1510$6 [5] & \$382 ;
+  assign \$384  = \port$1510$6 [3:2] == 2'h2;
+  assign \$385  = \port$1510$6 [7] & \$384 ;
   assign \$386  = \$383  | \$385 ;
   assign \$387  = ~ \$386 ;
-  assign \$388  = \port$1502$6 [1:0] == 2'h2;
-  assign \$389  = \port$1502$6 [5] & \$388 ;
-  assign \$390  = \port$1502$6 [3:2] == 2'h2;
-  assign \$391  = \port$1502$6 [7] & \$390 ;
+  assign \$388  = \port$1510$6 [1:0] == 2'h2;
+  assign \$389  = \port$1510$6 [5] & \$388 ;
+  assign \$390  = \port$1510$6 [3:2] == 2'h2;
+  assign \$391  = \port$1510$6 [7] & \$390 ;
   assign \$392  = \$389  | \$391 ;
   assign \$393  = ~ \$392 ;
-  assign \$394  = \port$1502$6 [1:0] == 2'h2;
-  assign \$395  = \port$1502$6 [5] & \$394 ;
-  assign \$396  = \port$1502$6 [3:2] == 2'h2;
-  assign \$397  = \port$1502$6 [7] & \$396 ;
+  assign \$394  = \port$1510$6 [1:0] == 2'h2;
+  assign \$395  = \port$1510$6 [5] & \$394 ;
+  assign \$396  = \port$1510$6 [3:2] == 2'h2;
+  assign \$397  = \port$1510$6 [7] & \$396 ;
   assign \$398  = \$395  | \$397 ;
   assign \$399  = ~ \$398 ;
   assign \$400  = \$303  & { \$399 , \$393 , \$387 , \$381 , \$375 , \$369 , \$363 , \$357 , \$351 , \$345 , \$339 , \$333 , \$327 , \$321 , \$315 , \$309  };
@@ -2498,24 +2539,27 @@ module \accelerator.align (rst, \port$1456$0 , \port$1457$0 , \port$1458$0 , \po
     pixels <= \$401 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$7 ) begin end
-    \$401 [15:0] = \$100 ;
-    \$401 [31:16] = \$200 ;
-    \$401 [47:32] = \$300 ;
-    \$401 [63:48] = \$400 ;
+    \$401  = pixels;
+    if (valid) begin
+      \$401 [15:0] = \$100 ;
+      \$401 [31:16] = \$200 ;
+      \$401 [47:32] = \$300 ;
+      \$401 [63:48] = \$400 ;
+    end
     if (rst) begin
       \$401  = 64'h0000000000000000;
     end
   end
-  assign kx = \port$1502$6 [3:2];
-  assign ky = \port$1502$6 [1:0];
-  assign data = { \port$1459$0 , \port$1458$0 , \port$1457$0 , \port$1456$0  };
-  assign top = \port$1502$6 [4];
-  assign left = \port$1502$6 [6];
-  assign right = \port$1502$6 [7];
-  assign bottom = \port$1502$6 [5];
+  assign kx = \port$1510$6 [3:2];
+  assign ky = \port$1510$6 [1:0];
+  assign data = { \port$1467$0 , \port$1466$0 , \port$1465$0 , \port$1464$0  };
+  assign top = \port$1510$6 [4];
+  assign left = \port$1510$6 [6];
+  assign right = \port$1510$6 [7];
+  assign bottom = \port$1510$6 [5];
 endmodule
 
-module \accelerator.argmax (rst, valid, \score$4 , first, best, clk);
+module \accelerator.argmax (rst, valid, first, \score$4 , best, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$8 ;
   initial \$auto$verilog_backend.cc:2355:dump_module$8 <= 0;
   wire [9:0] \$1 ;
@@ -3438,13 +3482,13 @@ module \accelerator.bank2 (read_data, address, write_enable, write_data, write_m
   );
 endmodule
 
-module \accelerator.bank3 (read_data, address, write_enable, \port$1560$72 , clk);
+module \accelerator.bank3 (read_data, address, write_enable, \port$1570$72 , clk);
   input [4:0] address;
   wire [4:0] address;
   input clk;
   wire clk;
-  input [19:0] \port$1560$72 ;
-  wire [19:0] \port$1560$72 ;
+  input [19:0] \port$1570$72 ;
+  wire [19:0] \port$1570$72 ;
   output [15:0] read_data;
   wire [15:0] read_data;
   wire [15:0] write_data;
@@ -3461,16 +3505,16 @@ module \accelerator.bank3 (read_data, address, write_enable, \port$1560$72 , clk
     .address(address),
     .clk(clk),
     .read_data(read_data),
-    .write_data(\port$1560$72 [15:0]),
+    .write_data(\port$1570$72 [15:0]),
     .write_enable(write_enable),
-    .write_mask(\port$1560$72 [19:16])
+    .write_mask(\port$1570$72 [19:16])
   );
-  assign write_mask = \port$1560$72 [19:16];
-  assign write_data = \port$1560$72 [15:0];
+  assign write_mask = \port$1570$72 [19:16];
+  assign write_data = \port$1570$72 [15:0];
 endmodule
 
-module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , strobe, \begin , step, pool_write, \port$1798$7 , \port$1800$7 , \port$1802$7 , \port$1804$7 , \port$1806$7 , \port$1808$7 , \port$1810$7 , \port$1812$7 , \port$1814$7 , \port$1816$7 , \port$1818$7 , \port$1820$7 
-, \port$1822$7 , \port$1824$7 , \port$1826$7 , \port$1828$7 , \port$1832$4 , write, average, \learned$30 , clk);
+module \accelerator.drain (rst, \port$1405$0 , mask, address, \port$1518$26 , strobe, \begin , step, pool_write, \port$1808$7 , \port$1810$7 , \port$1812$7 , \port$1814$7 , \port$1816$7 , \port$1818$7 , \port$1820$7 , \port$1822$7 , \port$1824$7 , \port$1826$7 , \port$1828$7 , \port$1830$7 
+, \port$1832$7 , \port$1834$7 , \port$1836$7 , \port$1838$7 , \port$1842$4 , write, average, \learned$30 , clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$10 ;
   initial \$auto$verilog_backend.cc:2355:dump_module$10 <= 0;
   wire [3:0] \$1 ;
@@ -3633,20 +3677,10 @@ module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , st
   reg [4:0] place = 5'h00;
   input [1:0] pool_write;
   wire [1:0] pool_write;
-  output [15:0] \port$1397$0 ;
-  wire [15:0] \port$1397$0 ;
-  input [1:0] \port$1510$26 ;
-  wire [1:0] \port$1510$26 ;
-  input \port$1798$7 ;
-  wire \port$1798$7 ;
-  input \port$1800$7 ;
-  wire \port$1800$7 ;
-  input \port$1802$7 ;
-  wire \port$1802$7 ;
-  input \port$1804$7 ;
-  wire \port$1804$7 ;
-  input \port$1806$7 ;
-  wire \port$1806$7 ;
+  output [15:0] \port$1405$0 ;
+  wire [15:0] \port$1405$0 ;
+  input [1:0] \port$1518$26 ;
+  wire [1:0] \port$1518$26 ;
   input \port$1808$7 ;
   wire \port$1808$7 ;
   input \port$1810$7 ;
@@ -3669,8 +3703,18 @@ module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , st
   wire \port$1826$7 ;
   input \port$1828$7 ;
   wire \port$1828$7 ;
-  output [11:0] \port$1832$4 ;
-  wire [11:0] \port$1832$4 ;
+  input \port$1830$7 ;
+  wire \port$1830$7 ;
+  input \port$1832$7 ;
+  wire \port$1832$7 ;
+  input \port$1834$7 ;
+  wire \port$1834$7 ;
+  input \port$1836$7 ;
+  wire \port$1836$7 ;
+  input \port$1838$7 ;
+  wire \port$1838$7 ;
+  output [11:0] \port$1842$4 ;
+  wire [11:0] \port$1842$4 ;
   wire row_end;
   input rst;
   wire rst;
@@ -3707,41 +3751,41 @@ module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , st
   reg [15:0] values = 16'h0000;
   output [3:0] write;
   wire [3:0] write;
-  assign \$1  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
-  assign \$2  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
+  assign \$1  = ~ { \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7  };
+  assign \$2  = ~ { \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7  };
   assign \$3  = \$1  | \$2 ;
-  assign \$4  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
+  assign \$4  = ~ { \port$1830$7 , \port$1828$7 , \port$1826$7 , \port$1824$7  };
   assign \$5  = \$3  | \$4 ;
-  assign \$6  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
+  assign \$6  = ~ { \port$1838$7 , \port$1836$7 , \port$1834$7 , \port$1832$7  };
   assign \$7  = \$5  | \$6 ;
-  assign \$8  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
+  assign \$8  = ~ { \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7  };
   assign \$9  = step[1] ? \$7  : \$8 ;
-  assign \$11  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
-  assign \$12  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
+  assign \$11  = ~ { \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7  };
+  assign \$12  = ~ { \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7  };
   assign \$13  = \$11  | \$12 ;
-  assign \$14  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
+  assign \$14  = ~ { \port$1830$7 , \port$1828$7 , \port$1826$7 , \port$1824$7  };
   assign \$15  = \$13  | \$14 ;
-  assign \$16  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
+  assign \$16  = ~ { \port$1838$7 , \port$1836$7 , \port$1834$7 , \port$1832$7  };
   assign \$17  = \$15  | \$16 ;
-  assign \$18  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
+  assign \$18  = ~ { \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7  };
   assign \$19  = step[1] ? \$17  : \$18 ;
-  assign \$21  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
-  assign \$22  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
+  assign \$21  = ~ { \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7  };
+  assign \$22  = ~ { \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7  };
   assign \$23  = \$21  | \$22 ;
-  assign \$24  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
+  assign \$24  = ~ { \port$1830$7 , \port$1828$7 , \port$1826$7 , \port$1824$7  };
   assign \$25  = \$23  | \$24 ;
-  assign \$26  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
+  assign \$26  = ~ { \port$1838$7 , \port$1836$7 , \port$1834$7 , \port$1832$7  };
   assign \$27  = \$25  | \$26 ;
-  assign \$28  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
+  assign \$28  = ~ { \port$1830$7 , \port$1828$7 , \port$1826$7 , \port$1824$7  };
   assign \$29  = step[1] ? \$27  : \$28 ;
-  assign \$31  = ~ { \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
-  assign \$32  = ~ { \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7  };
+  assign \$31  = ~ { \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7  };
+  assign \$32  = ~ { \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7  };
   assign \$33  = \$31  | \$32 ;
-  assign \$34  = ~ { \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7  };
+  assign \$34  = ~ { \port$1830$7 , \port$1828$7 , \port$1826$7 , \port$1824$7  };
   assign \$35  = \$33  | \$34 ;
-  assign \$36  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
+  assign \$36  = ~ { \port$1838$7 , \port$1836$7 , \port$1834$7 , \port$1832$7  };
   assign \$37  = \$35  | \$36 ;
-  assign \$38  = ~ { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7  };
+  assign \$38  = ~ { \port$1838$7 , \port$1836$7 , \port$1834$7 , \port$1832$7  };
   assign \$39  = step[1] ? \$37  : \$38 ;
   assign \$41  = step[0] ? 5'h01 : step[43:39];
   assign \$42  = \$signal$16  == 2'h3;
@@ -3870,14 +3914,14 @@ module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , st
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$117  = \port$1510$26 [0];
+    \$117  = \port$1518$26 [0];
     if (rst) begin
       \$117  = 1'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$10 ) begin end
-    \$118  = \port$1510$26 [1];
+    \$118  = \port$1518$26 [1];
     if (rst) begin
       \$118  = 1'h0;
     end
@@ -3995,13 +4039,13 @@ module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , st
       \$129  = 1'h0;
     end
   end
-  assign row_end = \port$1510$26 [0];
-  assign \tile_end$8  = \port$1510$26 [1];
-  assign signs = { \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7 , \port$1806$7 , \port$1804$7 , \port$1802$7 , \port$1800$7 , \port$1798$7  };
+  assign row_end = \port$1518$26 [0];
+  assign \tile_end$8  = \port$1518$26 [1];
+  assign signs = { \port$1838$7 , \port$1836$7 , \port$1834$7 , \port$1832$7 , \port$1830$7 , \port$1828$7 , \port$1826$7 , \port$1824$7 , \port$1822$7 , \port$1820$7 , \port$1818$7 , \port$1816$7 , \port$1814$7 , \port$1812$7 , \port$1810$7 , \port$1808$7  };
   assign \$signal$22  = \$71 [4:0];
   assign data = { values[15:12], values[15:12], values[15:12], values[15:8], values[11:8], values[11:8], values[11:4], values[7:4], values[7:4], values[7:4], \$106  };
-  assign \port$1397$0  = \$106 ;
-  assign \port$1832$4  = values[15:4];
+  assign \port$1405$0  = \$106 ;
+  assign \port$1842$4  = values[15:4];
   assign \step.lgap  = step[0];
   assign \step.pool  = step[1];
   assign \step.vector  = step[2];
@@ -4039,7 +4083,7 @@ module \accelerator.drain (rst, \port$1397$0 , mask, address, \port$1510$26 , st
   assign \$98  = \$signal$17 ;
 endmodule
 
-module \accelerator.lgap (rst, \valid$8 , \port$1504$22 , weight, act, gap, depthwise, clk);
+module \accelerator.lgap (rst, \valid$8 , \port$1512$22 , weight, act, gap, depthwise, clk);
   reg \$auto$verilog_backend.cc:2355:dump_module$11 ;
   initial \$auto$verilog_backend.cc:2355:dump_module$11 <= 0;
   wire \$1 ;
@@ -4119,8 +4163,8 @@ module \accelerator.lgap (rst, \valid$8 , \port$1504$22 , weight, act, gap, dept
   wire \last$12 ;
   reg [3:0] mask = 4'h0;
   wire [3:0] \mask$6 ;
-  input [3:0] \port$1504$22 ;
-  wire [3:0] \port$1504$22 ;
+  input [3:0] \port$1512$22 ;
+  wire [3:0] \port$1512$22 ;
   input rst;
   wire rst;
   reg [1:0] valid = 2'h0;
@@ -4148,14 +4192,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1504$22 , weight, act, gap, dept
     gap <= \$52 ;
   always @(posedge clk)
     depthwise <= \$53 ;
-  assign \$1  = act[15:0] >> { 2'h0, \port$1504$22 [1:0] };
-  assign \$2  = act[31:16] >> { 2'h0, \port$1504$22 [1:0] };
-  assign \$3  = act[47:32] >> { 2'h0, \port$1504$22 [1:0] };
-  assign \$4  = act[63:48] >> { 2'h0, \port$1504$22 [1:0] };
-  assign \$5  = weight[15:0] >> { 2'h0, \port$1504$22 [1:0] };
-  assign \$6  = weight[31:16] >> { 2'h0, \port$1504$22 [1:0] };
-  assign \$7  = weight[47:32] >> { 2'h0, \port$1504$22 [1:0] };
-  assign \$8  = weight[63:48] >> { 2'h0, \port$1504$22 [1:0] };
+  assign \$1  = act[15:0] >> { 2'h0, \port$1512$22 [1:0] };
+  assign \$2  = act[31:16] >> { 2'h0, \port$1512$22 [1:0] };
+  assign \$3  = act[47:32] >> { 2'h0, \port$1512$22 [1:0] };
+  assign \$4  = act[63:48] >> { 2'h0, \port$1512$22 [1:0] };
+  assign \$5  = weight[15:0] >> { 2'h0, \port$1512$22 [1:0] };
+  assign \$6  = weight[31:16] >> { 2'h0, \port$1512$22 [1:0] };
+  assign \$7  = weight[47:32] >> { 2'h0, \port$1512$22 [1:0] };
+  assign \$8  = weight[63:48] >> { 2'h0, \port$1512$22 [1:0] };
   assign \$9  = \$signal  & mask;
   assign \$10  = 1'h0 + \$9 [0];
   assign \$11  = \$signal  & mask;
@@ -4196,14 +4240,14 @@ module \accelerator.lgap (rst, \valid$8 , \port$1504$22 , weight, act, gap, dept
     valid <= \$43 ;
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$44  = { first[0], \port$1504$22 [2] };
+    \$44  = { first[0], \port$1512$22 [2] };
     if (rst) begin
       \$44  = 2'h0;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$11 ) begin end
-    \$45  = { last[0], \port$1504$22 [3] };
+    \$45  = { last[0], \port$1512$22 [3] };
     if (rst) begin
       \$45  = 2'h0;
     end
@@ -4306,10 +4350,10 @@ module \accelerator.lgap (rst, \valid$8 , \port$1504$22 , weight, act, gap, dept
       \$43  = 2'h0;
     end
   end
-  assign lane = { 2'h0, \port$1504$22 [1:0] };
+  assign lane = { 2'h0, \port$1512$22 [1:0] };
   assign \mask$6  = 4'hf;
-  assign \first$10  = \port$1504$22 [2];
-  assign \last$12  = \port$1504$22 [3];
+  assign \first$10  = \port$1512$22 [2];
+  assign \last$12  = \port$1512$22 [3];
   assign gap_added = \$39 [1:0];
   assign depthwise_added = \$40 [1:0];
 endmodule
@@ -5526,22 +5570,22 @@ module \accelerator.popcount_16_2_sum (weight, clk, rst, count, act);
   assign count = \$like [4:0];
 endmodule
 
-module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, score_first, \begin , done, step, score_index, reserve, pool_write, score_ready);
+module \accelerator.sequencer (clk, rst, valid, start, hold, \begin , done, step, score, reserve, pool_write, read, score_valid, score_first, score_ready);
   reg \$auto$verilog_backend.cc:2355:dump_module$14 ;
   initial \$auto$verilog_backend.cc:2355:dump_module$14 <= 0;
   wire \$1 ;
   wire \$10 ;
   wire \$100 ;
   wire \$101 ;
-  wire [4:0] \$102 ;
+  wire \$102 ;
   wire \$103 ;
   wire \$104 ;
-  wire [2:0] \$105 ;
-  wire [3:0] \$106 ;
+  wire \$105 ;
+  wire \$106 ;
   wire \$107 ;
-  wire [1:0] \$108 ;
+  wire \$108 ;
   wire \$109 ;
-  wire \$11 ;
+  wire [1:0] \$11 ;
   wire \$110 ;
   wire \$111 ;
   wire \$112 ;
@@ -5563,7 +5607,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \$127 ;
   wire \$128 ;
   wire \$129 ;
-  wire \$13 ;
+  wire [2:0] \$13 ;
   wire \$130 ;
   wire \$131 ;
   wire \$132 ;
@@ -5585,7 +5629,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   wire \$147 ;
   wire \$148 ;
   wire \$149 ;
-  wire \$15 ;
+  wire [2:0] \$15 ;
   wire \$150 ;
   wire \$151 ;
   wire \$152 ;
@@ -5641,7 +5685,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg [5:0] \$198 ;
   reg [3:0] \$199 ;
   wire \$2 ;
-  wire \$20 ;
+  wire [1:0] \$20 ;
   reg [1:0] \$200 ;
   reg \$201 ;
   reg [1:0] \$202 ;
@@ -5657,109 +5701,109 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg \$211 ;
   reg \$212 ;
   wire \$22 ;
-  wire \$23 ;
-  wire [6:0] \$24 ;
-  wire [7:0] \$25 ;
-  wire [7:0] \$26 ;
-  wire \$27 ;
-  wire [7:0] \$28 ;
+  wire [1:0] \$23 ;
+  wire [5:0] \$24 ;
+  wire \$25 ;
+  wire \$26 ;
+  wire [2:0] \$27 ;
+  wire \$28 ;
   wire \$29 ;
-  wire \$3 ;
-  wire [1:0] \$30 ;
+  wire [6:0] \$3 ;
+  wire \$30 ;
   wire \$31 ;
-  wire [1:0] \$32 ;
+  wire \$32 ;
   wire \$33 ;
   wire [2:0] \$34 ;
   wire \$35 ;
-  wire [2:0] \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
-  wire \$4 ;
+  wire \$36 ;
+  wire [5:0] \$37 ;
+  wire [5:0] \$38 ;
+  wire [2:0] \$39 ;
+  wire [7:0] \$4 ;
   wire \$40 ;
-  wire [1:0] \$41 ;
-  wire \$42 ;
+  wire \$41 ;
+  wire [2:0] \$42 ;
   wire \$43 ;
-  wire [1:0] \$44 ;
+  wire \$44 ;
   wire [5:0] \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire [2:0] \$48 ;
-  wire \$49 ;
-  wire \$5 ;
-  wire \$50 ;
-  wire \$51 ;
-  wire \$52 ;
+  wire [2:0] \$46 ;
+  wire [7:0] \$47 ;
+  wire [3:0] \$48 ;
+  wire [15:0] \$49 ;
+  wire [7:0] \$5 ;
+  wire [15:0] \$50 ;
+  wire [15:0] \$51 ;
+  wire [15:0] \$52 ;
   wire \$53 ;
-  wire \$54 ;
-  wire [2:0] \$55 ;
-  wire \$56 ;
-  wire \$57 ;
-  wire [5:0] \$58 ;
-  wire [5:0] \$59 ;
+  wire [15:0] \$54 ;
+  wire [15:0] \$55 ;
+  wire [15:0] \$56 ;
+  wire [15:0] \$57 ;
+  wire [15:0] \$58 ;
+  wire [15:0] \$59 ;
   wire \$6 ;
-  wire [2:0] \$60 ;
-  wire \$61 ;
-  wire \$62 ;
-  wire [2:0] \$63 ;
-  wire \$64 ;
-  wire \$65 ;
-  wire [5:0] \$66 ;
-  wire [2:0] \$67 ;
-  wire [7:0] \$68 ;
-  wire [3:0] \$69 ;
-  wire \$7 ;
+  wire [15:0] \$60 ;
+  wire [15:0] \$61 ;
+  wire [15:0] \$62 ;
+  wire [15:0] \$63 ;
+  wire [15:0] \$64 ;
+  wire [15:0] \$65 ;
+  wire [15:0] \$66 ;
+  wire [15:0] \$67 ;
+  wire [15:0] \$68 ;
+  wire [15:0] \$69 ;
+  wire [7:0] \$7 ;
   wire [15:0] \$70 ;
   wire [15:0] \$71 ;
   wire [15:0] \$72 ;
-  wire [15:0] \$73 ;
+  wire [6:0] \$73 ;
   wire \$74 ;
-  wire [15:0] \$75 ;
-  wire [15:0] \$76 ;
-  wire [15:0] \$77 ;
-  wire [15:0] \$78 ;
-  wire [15:0] \$79 ;
+  wire [6:0] \$75 ;
+  wire \$76 ;
+  wire \$77 ;
+  wire \$78 ;
+  wire \$79 ;
   wire \$8 ;
-  wire [15:0] \$80 ;
-  wire [15:0] \$81 ;
-  wire [15:0] \$82 ;
-  wire [15:0] \$83 ;
-  wire [15:0] \$84 ;
-  wire [15:0] \$85 ;
-  wire [15:0] \$86 ;
-  wire [15:0] \$87 ;
-  wire [15:0] \$88 ;
-  wire [15:0] \$89 ;
-  wire \$9 ;
-  wire [15:0] \$90 ;
-  wire [15:0] \$91 ;
-  wire [15:0] \$92 ;
-  wire [15:0] \$93 ;
-  wire [6:0] \$94 ;
+  wire \$80 ;
+  wire [4:0] \$81 ;
+  wire \$82 ;
+  wire \$83 ;
+  wire [2:0] \$84 ;
+  wire [3:0] \$85 ;
+  wire \$86 ;
+  wire [1:0] \$87 ;
+  wire \$88 ;
+  wire \$89 ;
+  wire [1:0] \$9 ;
+  wire \$90 ;
+  wire \$91 ;
+  wire \$92 ;
+  wire \$93 ;
+  wire \$94 ;
   wire \$95 ;
-  wire [6:0] \$96 ;
+  wire \$96 ;
   wire \$97 ;
   wire \$98 ;
   wire \$99 ;
   wire \$signal ;
-  reg [4:0] \$signal$10  = 5'h00;
-  reg [1:0] \$signal$11  = 2'h0;
-  reg [1:0] \$signal$12  = 2'h0;
-  reg [1:0] \$signal$13  = 2'h0;
-  reg [1:0] \$signal$14  = 2'h0;
-  reg [6:0] \$signal$15  = 7'h00;
-  reg \$signal$16  = 1'h0;
-  reg \$signal$17  = 1'h0;
-  wire \$signal$27 ;
-  wire \$signal$28 ;
-  reg \$signal$47 ;
-  reg \$signal$5  = 1'h0;
-  reg \$signal$53  = 1'h0;
-  reg \$signal$56  = 1'h0;
-  reg \$signal$66  = 1'h0;
-  reg \$signal$69  = 1'h0;
-  reg \$signal$92  = 1'h0;
-  reg [4:0] \$signal$93  = 5'h00;
+  reg \$signal$19  = 1'h0;
+  reg \$signal$21  = 1'h0;
+  reg \$signal$25  = 1'h0;
+  wire \$signal$26 ;
+  reg \$signal$27  = 1'h0;
+  reg \$signal$29  = 1'h0;
+  reg \$signal$3 ;
+  reg [4:0] \$signal$30  = 5'h00;
+  reg [4:0] \$signal$32  = 5'h00;
+  reg [1:0] \$signal$33  = 2'h0;
+  reg \$signal$34  = 1'h0;
+  reg [1:0] \$signal$35  = 2'h0;
+  reg [1:0] \$signal$36  = 2'h0;
+  reg [1:0] \$signal$38  = 2'h0;
+  reg [6:0] \$signal$4  = 7'h00;
+  reg \$signal$42  = 1'h0;
+  wire \$signal$5 ;
+  reg \$signal$8  = 1'h0;
   reg address_to_fetch;
   reg [14:0] arrived = 15'h0000;
   reg average_to_learned;
@@ -5772,8 +5816,10 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg column_single = 1'h0;
   output done;
   reg done = 1'h0;
-  reg [5:0] fetch__addr = 6'h00;
+  (* init = 6'h00 *)
+  wire [5:0] fetch__addr;
   wire [15:0] fetch__data;
+  wire fetch__en;
   reg fetch_to_idle;
   reg fetch_to_setup;
   reg fetching;
@@ -5807,8 +5853,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg leave_tile;
   wire map_last;
   reg [3:0] pause = 4'h0;
-  (* init = 6'h00 *)
-  wire [5:0] pc;
+  reg [5:0] pc = 6'h00;
   output [1:0] pool_write;
   reg [1:0] pool_write = 2'h0;
   wire pop;
@@ -5843,12 +5888,12 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   reg run_to_flush;
   reg run_to_tile;
   reg running = 1'h0;
-  (* init = 2'h0 *)
-  wire [1:0] score;
+  output [1:0] score;
+  reg [1:0] score = 2'h0;
   output score_first;
   reg score_first;
-  output [1:0] score_index;
-  reg [1:0] score_index = 2'h0;
+  (* init = 2'h0 *)
+  wire [1:0] score_index;
   input score_ready;
   wire score_ready;
   output score_valid;
@@ -5962,148 +6007,151 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   reg [15:0] _0_;
   always @(posedge clk) begin
-    _0_ <= \program [fetch__addr];
+    if (fetch__en) begin
+      _0_ <= \program [pc];
+    end
   end
   assign fetch__data = _0_;
-  assign \$1  = repeat_last & word_last;
-  assign \$signal  = \$1  & \$signal$5 ;
+  assign \$1  = \$signal  | \$signal$3 ;
+  assign \$2  = \$signal$3  | \$signal$5 ;
+  assign \$3  = \$signal$3  ? weight_base : weight_start;
+  assign \$4  = \$signal$4  + 1'h1;
+  assign \$5  = \$2  ? { 1'h0, \$3  } : \$4 ;
+  assign \$6  = pause == 3'h7;
+  assign \$7  = weight_base + step[7];
+  assign \$8  = ! step[8];
+  assign \$9  = step[8] - 1'h1;
+  assign \$10  = ! step[29];
+  assign \$11  = step[29] - 1'h1;
+  assign \$12  = ! step[31:30];
+  assign \$13  = step[31:30] - 1'h1;
+  assign \$14  = ! step[33:32];
+  assign \$15  = step[33:32] - 1'h1;
+  assign \$16  = tile == step[51:49];
+  assign \$17  = scores_left == 1'h1;
+  assign \$18  = ~ hold;
+  assign \$19  = running & \$18 ;
+  assign \$20  = \$signal$27  + 1'h1;
+  assign \$21  = \$signal$27  == repeat_before;
+  assign \$22  = repeat_last ? repeat_single : \$21 ;
+  assign \$23  = \$signal$29  + 1'h1;
+  assign \$24  = \$signal$30  + step[18:14];
+  assign \$25  = \$signal$29  == word_before;
+  assign \$26  = word_last ? word_single : \$25 ;
+  assign \$27  = \$signal$33  + 1'h1;
+  assign \$28  = ~ step[4];
+  assign \$29  = \$signal$33  == 1'h1;
+  assign \$30  = \$signal$35  == 2'h2;
+  assign \$31  = \$29  & \$30 ;
+  assign \$32  = \$signal$34  ? \$28  : \$31 ;
+  assign \$33  = \$signal$33  == 2'h2;
+  assign \$34  = \$signal$35  + 1'h1;
+  assign \$35  = ~ step[4];
+  assign \$36  = ~ step[4];
+  assign \$37  = \$signal$32  + step[23:19];
+  assign \$38  = \$signal$32  + step[23:19];
+  assign \$39  = \$signal$36  + 1'h1;
+  assign \$40  = \$signal$36  == column_before;
+  assign \$41  = column_last ? column_single : \$40 ;
+  assign \$42  = \$signal$38  + 1'h1;
+  assign \$43  = \$signal$38  == row_before;
+  assign \$44  = row_last ? row_single : \$43 ;
+  assign \$45  = tile_source + step[0];
+  assign \$46  = \$signal$19  ? step[56:54] : 3'h4;
+  assign \$47  = weight_base + step[60:57];
+  assign \$48  = tile + 1'h1;
+  assign \$73  = pc + 1'h1;
+  assign \$74  = ~ arrived[14];
+  assign \$75  = pc + 1'h1;
+  assign \$76  = ~ fetch__data[15];
+  assign \$77  = arrived[0] & \$76 ;
+  assign \$78  = ~ step[4];
+  assign \$79  = ~ step[4];
+  assign \$80  = ~ step[4];
+  assign \$81  = pause + 1'h1;
+  assign \$82  = pause == 3'h6;
+  assign \$84  = score + 1'h1;
+  assign \$85  = scores_left - 1'h1;
+  assign \$86  = scores_left == 2'h2;
+  assign \$88  = ~ leave_address;
+  assign \$89  = in_address & \$88 ;
+  assign \$90  = in_idle & idle_to_address;
+  assign \$91  = \$89  | \$90 ;
+  assign \$92  = in_flush & flush_to_address;
+  assign \$93  = \$91  | \$92 ;
+  assign \$94  = in_scores & scores_to_address;
+  assign \$95  = \$93  | \$94 ;
+  assign \$96  = in_learned & learned_to_address;
+  assign \$97  = \$95  | \$96 ;
+  assign \$98  = ~ leave_fetch;
+  assign \$99  = in_fetch & \$98 ;
+  assign \$100  = in_address & address_to_fetch;
+  assign \$101  = \$99  | \$100 ;
+  assign \$102  = ~ leave_idle;
+  assign \$103  = in_idle & \$102 ;
+  assign \$104  = in_fetch & fetch_to_idle;
+  assign \$105  = \$103  | \$104 ;
+  assign \$106  = ~ leave_setup;
+  assign \$107  = in_setup & \$106 ;
+  assign \$108  = in_fetch & fetch_to_setup;
+  assign \$109  = \$107  | \$108 ;
+  assign \$110  = ~ leave_tile;
+  assign \$111  = in_tile & \$110 ;
+  assign \$112  = in_setup & setup_to_tile;
+  assign \$113  = \$111  | \$112 ;
+  assign \$114  = in_run & run_to_tile;
+  assign \$115  = \$113  | \$114 ;
+  assign \$116  = in_scores & scores_to_tile;
+  assign \$117  = \$115  | \$116 ;
+  assign \$118  = in_learned & learned_to_tile;
+  assign \$119  = \$117  | \$118 ;
+  assign \$120  = ~ leave_run;
+  assign \$121  = in_run & \$120 ;
+  assign \$122  = in_tile & tile_to_run;
+  assign \$123  = \$121  | \$122 ;
+  assign \$124  = ~ leave_flush;
+  assign \$125  = in_flush & \$124 ;
+  assign \$126  = in_run & run_to_flush;
+  assign \$127  = \$125  | \$126 ;
+  assign \$128  = ~ leave_scores;
+  assign \$129  = in_scores & \$128 ;
+  assign \$130  = in_flush & flush_to_scores;
+  assign \$131  = \$129  | \$130 ;
+  assign \$132  = ~ leave_average;
+  assign \$133  = in_average & \$132 ;
+  assign \$134  = in_flush & flush_to_average;
+  assign \$135  = \$133  | \$134 ;
+  assign \$136  = ~ leave_learned;
+  assign \$137  = in_learned & \$136 ;
+  assign \$138  = in_average & average_to_learned;
+  assign \$139  = \$137  | \$138 ;
+  assign \$140  = repeat_last & word_last;
+  assign \$signal$5  = \$140  & \$signal$34 ;
   assign map_last = column_last & row_last;
-  assign \$2  = ! \$signal$13 ;
-  assign \$3  = ! \$signal$14 ;
-  assign \$4  = ~ hold;
-  assign valid = running & \$4 ;
-  assign \$5  = ~ hold;
-  assign \$6  = running & \$5 ;
-  assign \$7  = \$6  & \$signal ;
-  assign tile_done = \$7  & map_last;
-  assign \$8  = ~ hold;
-  assign \$9  = running & \$8 ;
-  assign \$10  = ~ step[0];
-  assign \$13  = ~ arrived[14];
-  assign \$14  = ~ fetch__data[15];
-  assign \$15  = arrived[0] & \$14 ;
-  assign \$16  = \$signal$53  | step[0];
-  assign \$17  = \$16  | step[3];
-  assign \$18  = tile == 1'h1;
-  assign \$19  = ! score_index;
-  assign \$20  = \$18  & \$19 ;
-  assign \$22  = \$signal$28  | \$signal$47 ;
-  assign \$23  = \$signal$47  | \$signal ;
-  assign \$24  = \$signal$47  ? weight_base : weight_start;
-  assign \$25  = \$signal$15  + 1'h1;
-  assign \$26  = \$23  ? { 1'h0, \$24  } : \$25 ;
-  assign \$27  = pause == 3'h7;
-  assign \$28  = weight_base + step[7];
-  assign \$29  = ! step[8];
-  assign \$30  = step[8] - 1'h1;
-  assign \$31  = ! step[29];
-  assign \$32  = step[29] - 1'h1;
-  assign \$33  = ! step[31:30];
-  assign \$34  = step[31:30] - 1'h1;
-  assign \$35  = ! step[33:32];
-  assign \$36  = step[33:32] - 1'h1;
-  assign \$37  = tile == step[51:49];
-  assign \$38  = scores_left == 1'h1;
-  assign \$39  = ~ hold;
-  assign \$40  = running & \$39 ;
-  assign \$41  = \$signal$92  + 1'h1;
-  assign \$42  = \$signal$92  == repeat_before;
-  assign \$43  = repeat_last ? repeat_single : \$42 ;
-  assign \$44  = \$signal$16  + 1'h1;
-  assign \$45  = \$signal$10  + step[18:14];
-  assign \$46  = \$signal$16  == word_before;
-  assign \$47  = word_last ? word_single : \$46 ;
-  assign \$48  = \$signal$12  + 1'h1;
-  assign \$49  = ~ step[4];
-  assign \$50  = \$signal$12  == 1'h1;
-  assign \$51  = \$signal$11  == 2'h2;
-  assign \$52  = \$50  & \$51 ;
-  assign \$53  = \$signal$5  ? \$49  : \$52 ;
-  assign \$54  = \$signal$12  == 2'h2;
-  assign \$55  = \$signal$11  + 1'h1;
-  assign \$56  = ~ step[4];
-  assign \$57  = ~ step[4];
-  assign \$58  = \$signal$93  + step[23:19];
-  assign \$59  = \$signal$93  + step[23:19];
-  assign \$60  = \$signal$14  + 1'h1;
-  assign \$61  = \$signal$14  == column_before;
-  assign \$62  = column_last ? column_single : \$61 ;
-  assign \$63  = \$signal$13  + 1'h1;
-  assign \$64  = \$signal$13  == row_before;
-  assign \$65  = row_last ? row_single : \$64 ;
-  assign \$66  = tile_source + step[0];
-  assign \$67  = \$signal$53  ? step[56:54] : 3'h4;
-  assign \$68  = weight_base + step[60:57];
-  assign \$69  = tile + 1'h1;
-  assign \$94  = fetch__addr + 1'h1;
-  assign \$95  = ~ arrived[14];
-  assign \$96  = fetch__addr + 1'h1;
-  assign \$97  = ~ fetch__data[15];
-  assign \$98  = arrived[0] & \$97 ;
-  assign \$99  = ~ step[4];
-  assign \$100  = ~ step[4];
-  assign \$101  = ~ step[4];
-  assign \$102  = pause + 1'h1;
-  assign \$103  = pause == 3'h6;
-  assign \$105  = score_index + 1'h1;
-  assign \$106  = scores_left - 1'h1;
-  assign \$107  = scores_left == 2'h2;
-  assign \$109  = ~ leave_idle;
-  assign \$110  = in_idle & \$109 ;
-  assign \$111  = in_fetch & fetch_to_idle;
-  assign \$112  = \$110  | \$111 ;
-  assign \$113  = ~ leave_address;
-  assign \$114  = in_address & \$113 ;
-  assign \$115  = in_idle & idle_to_address;
-  assign \$116  = \$114  | \$115 ;
-  assign \$117  = in_flush & flush_to_address;
-  assign \$118  = \$116  | \$117 ;
-  assign \$119  = in_scores & scores_to_address;
-  assign \$120  = \$118  | \$119 ;
-  assign \$121  = in_learned & learned_to_address;
-  assign \$122  = \$120  | \$121 ;
-  assign \$123  = ~ leave_fetch;
-  assign \$124  = in_fetch & \$123 ;
-  assign \$125  = in_address & address_to_fetch;
-  assign \$126  = \$124  | \$125 ;
-  assign \$127  = ~ leave_setup;
-  assign \$128  = in_setup & \$127 ;
-  assign \$129  = in_fetch & fetch_to_setup;
-  assign \$130  = \$128  | \$129 ;
-  assign \$131  = ~ leave_tile;
-  assign \$132  = in_tile & \$131 ;
-  assign \$133  = in_setup & setup_to_tile;
-  assign \$134  = \$132  | \$133 ;
-  assign \$135  = in_run & run_to_tile;
-  assign \$136  = \$134  | \$135 ;
-  assign \$137  = in_scores & scores_to_tile;
-  assign \$138  = \$136  | \$137 ;
-  assign \$139  = in_learned & learned_to_tile;
-  assign \$140  = \$138  | \$139 ;
-  assign \$141  = ~ leave_run;
-  assign \$142  = in_run & \$141 ;
-  assign \$143  = in_tile & tile_to_run;
-  assign \$144  = \$142  | \$143 ;
-  assign \$145  = ~ leave_flush;
-  assign \$146  = in_flush & \$145 ;
-  assign \$147  = in_run & run_to_flush;
-  assign \$148  = \$146  | \$147 ;
-  assign \$149  = ~ leave_scores;
-  assign \$150  = in_scores & \$149 ;
-  assign \$151  = in_flush & flush_to_scores;
-  assign \$152  = \$150  | \$151 ;
-  assign \$153  = ~ leave_average;
-  assign \$154  = in_average & \$153 ;
-  assign \$155  = in_flush & flush_to_average;
-  assign \$156  = \$154  | \$155 ;
-  assign \$157  = ~ leave_learned;
-  assign \$158  = in_learned & \$157 ;
-  assign \$159  = in_average & average_to_learned;
-  assign \$160  = \$158  | \$159 ;
+  assign \$141  = ! \$signal$38 ;
+  assign \$142  = ! \$signal$36 ;
+  assign \$143  = ~ hold;
+  assign valid = running & \$143 ;
+  assign \$144  = ~ hold;
+  assign \$145  = running & \$144 ;
+  assign \$146  = \$145  & \$signal$5 ;
+  assign tile_done = \$146  & map_last;
+  assign \$147  = ~ hold;
+  assign \$148  = running & \$147 ;
+  assign \$149  = ~ step[0];
+  assign fetch__en = | { in_fetch, in_address };
+  assign \$152  = ~ arrived[14];
+  assign \$153  = ~ fetch__data[15];
+  assign \$154  = arrived[0] & \$153 ;
+  assign \$155  = \$signal$19  | step[0];
+  assign \$156  = \$155  | step[3];
+  assign \$157  = tile == 1'h1;
+  assign \$158  = ! score;
+  assign \$159  = \$157  & \$158 ;
   always @(posedge clk)
-    \$signal$15  <= \$161 ;
+    \$signal$4  <= \$161 ;
   always @(posedge clk)
-    \$signal$56  <= \$162 ;
+    \$signal$8  <= \$162 ;
   always @(posedge clk)
     weight_start <= \$163 ;
   always @(posedge clk)
@@ -6123,35 +6171,35 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   always @(posedge clk)
     row_before <= \$171 ;
   always @(posedge clk)
-    \$signal$53  <= \$172 ;
+    \$signal$19  <= \$172 ;
   always @(posedge clk)
-    \$signal$66  <= \$173 ;
+    \$signal$21  <= \$173 ;
   always @(posedge clk)
-    \$signal$17  <= \$174 ;
+    \$signal$25  <= \$174 ;
   always @(posedge clk)
-    \$signal$92  <= \$175 ;
+    \$signal$27  <= \$175 ;
   always @(posedge clk)
     repeat_last <= \$176 ;
   always @(posedge clk)
-    \$signal$16  <= \$177 ;
+    \$signal$29  <= \$177 ;
   always @(posedge clk)
-    \$signal$10  <= \$178 ;
+    \$signal$30  <= \$178 ;
   always @(posedge clk)
     word_last <= \$179 ;
   always @(posedge clk)
-    \$signal$12  <= \$180 ;
+    \$signal$33  <= \$180 ;
   always @(posedge clk)
-    \$signal$5  <= \$181 ;
+    \$signal$34  <= \$181 ;
   always @(posedge clk)
-    \$signal$11  <= \$182 ;
+    \$signal$35  <= \$182 ;
   always @(posedge clk)
-    \$signal$93  <= \$183 ;
+    \$signal$32  <= \$183 ;
   always @(posedge clk)
-    \$signal$14  <= \$184 ;
+    \$signal$36  <= \$184 ;
   always @(posedge clk)
     column_last <= \$185 ;
   always @(posedge clk)
-    \$signal$13  <= \$186 ;
+    \$signal$38  <= \$186 ;
   always @(posedge clk)
     row_last <= \$187 ;
   always @(posedge clk)
@@ -6161,7 +6209,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   always @(posedge clk)
     scores_left <= \$190 ;
   always @(posedge clk)
-    \$signal$69  <= \$191 ;
+    \$signal$42  <= \$191 ;
   always @(posedge clk)
     weight_base <= \$192 ;
   always @(posedge clk)
@@ -6175,21 +6223,21 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   always @(posedge clk)
     step <= \$197 ;
   always @(posedge clk)
-    fetch__addr <= \$198 ;
+    pc <= \$198 ;
   always @(posedge clk)
     pause <= \$199 ;
   always @(posedge clk)
-    score_index <= \$200 ;
+    score <= \$200 ;
   always @(posedge clk)
     reserve <= \$201 ;
   always @(posedge clk)
     pool_write <= \$202 ;
   always @(posedge clk)
-    in_idle <= \$203 ;
+    in_address <= \$203 ;
   always @(posedge clk)
-    in_address <= \$204 ;
+    in_fetch <= \$204 ;
   always @(posedge clk)
-    in_fetch <= \$205 ;
+    in_idle <= \$205 ;
   always @(posedge clk)
     in_setup <= \$206 ;
   always @(posedge clk)
@@ -6204,6 +6252,686 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     in_average <= \$211 ;
   always @(posedge clk)
     in_learned <= \$212 ;
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$161  = \$signal$4 ;
+    if (\$1 ) begin
+      \$161  = \$5 [6:0];
+    end
+    if (rst) begin
+      \$161  = 7'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$162  = \$6 ;
+    if (rst) begin
+      \$162  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$163  = \$7 [6:0];
+    if (rst) begin
+      \$163  = 7'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$164  = \$8 ;
+    if (rst) begin
+      \$164  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$165  = \$9 [0];
+    if (rst) begin
+      \$165  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$166  = \$10 ;
+    if (rst) begin
+      \$166  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$167  = \$11 [0];
+    if (rst) begin
+      \$167  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$168  = \$12 ;
+    if (rst) begin
+      \$168  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$169  = \$13 [1:0];
+    if (rst) begin
+      \$169  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$170  = \$14 ;
+    if (rst) begin
+      \$170  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$171  = \$15 [1:0];
+    if (rst) begin
+      \$171  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$172  = \$16 ;
+    if (rst) begin
+      \$172  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$173  = \$17 ;
+    if (in_scores) begin
+      if (\$83 ) begin
+        \$173  = \$86 ;
+      end
+    end
+    if (rst) begin
+      \$173  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$174  = \$signal$25 ;
+    if (\$19 ) begin
+      \$174  = \$signal$5 ;
+    end
+    if (in_tile) begin
+      \$174  = 1'h1;
+    end
+    if (rst) begin
+      \$174  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$175  = \$signal$27 ;
+    if (\$19 ) begin
+      \$175  = \$20 [0];
+      if (repeat_last) begin
+        \$175  = 1'h0;
+      end
+    end
+    if (rst) begin
+      \$175  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$176  = repeat_last;
+    if (\$19 ) begin
+      \$176  = \$22 ;
+    end
+    if (in_tile) begin
+      \$176  = repeat_single;
+    end
+    if (rst) begin
+      \$176  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$177  = \$signal$29 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        \$177  = \$23 [0];
+        if (word_last) begin
+          \$177  = 1'h0;
+        end
+      end
+    end
+    if (rst) begin
+      \$177  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$178  = \$signal$30 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        \$178  = \$24 [4:0];
+        if (word_last) begin
+          \$178  = \$signal$32 ;
+          if (\$signal$34 ) begin
+            \$178  = \$38 [4:0];
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$178  = tile_source;
+    end
+    if (rst) begin
+      \$178  = 5'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$179  = word_last;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        \$179  = \$26 ;
+      end
+    end
+    if (in_tile) begin
+      \$179  = word_single;
+    end
+    if (rst) begin
+      \$179  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$180  = \$signal$33 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          \$180  = \$27 [1:0];
+          if (\$33 ) begin
+            \$180  = 2'h0;
+          end
+          if (\$signal$34 ) begin
+            \$180  = { 1'h0, \$35  };
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$180  = { 1'h0, \$78  };
+    end
+    if (rst) begin
+      \$180  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$181  = \$signal$34 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          \$181  = \$32 ;
+        end
+      end
+    end
+    if (in_tile) begin
+      \$181  = \$80 ;
+    end
+    if (rst) begin
+      \$181  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$182  = \$signal$35 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$33 ) begin
+            \$182  = \$34 [1:0];
+          end
+          if (\$signal$34 ) begin
+            \$182  = { 1'h0, \$36  };
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$182  = { 1'h0, \$79  };
+    end
+    if (rst) begin
+      \$182  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$183  = \$signal$32 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$34 ) begin
+            \$183  = \$37 [4:0];
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$183  = tile_source;
+    end
+    if (rst) begin
+      \$183  = 5'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$184  = \$signal$36 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$34 ) begin
+            \$184  = \$39 [1:0];
+            if (column_last) begin
+              \$184  = 2'h0;
+            end
+          end
+        end
+      end
+    end
+    if (rst) begin
+      \$184  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$185  = column_last;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$34 ) begin
+            \$185  = \$41 ;
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$185  = column_single;
+    end
+    if (rst) begin
+      \$185  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$186  = \$signal$38 ;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$34 ) begin
+            if (column_last) begin
+              \$186  = \$42 [1:0];
+              if (row_last) begin
+                \$186  = 2'h0;
+              end
+            end
+          end
+        end
+      end
+    end
+    if (rst) begin
+      \$186  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$187  = row_last;
+    if (\$19 ) begin
+      if (repeat_last) begin
+        if (word_last) begin
+          if (\$signal$34 ) begin
+            if (column_last) begin
+              \$187  = \$44 ;
+            end
+          end
+        end
+      end
+    end
+    if (in_tile) begin
+      \$187  = row_single;
+    end
+    if (rst) begin
+      \$187  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$188  = running;
+    if (tile_done) begin
+      \$188  = 1'h0;
+    end
+    if (in_tile) begin
+      \$188  = 1'h1;
+    end
+    if (rst) begin
+      \$188  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$189  = tile_source;
+    if (tile_done) begin
+      \$189  = \$45 [4:0];
+    end
+    if (in_setup) begin
+      \$189  = step[13:9];
+    end
+    if (rst) begin
+      \$189  = 5'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$190  = scores_left;
+    if (tile_done) begin
+      \$190  = \$46 ;
+    end
+    if (in_scores) begin
+      if (\$83 ) begin
+        \$190  = \$85 [2:0];
+      end
+    end
+    if (rst) begin
+      \$190  = 3'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$191  = \$signal$42 ;
+    if (tile_done) begin
+      \$191  = \$signal$19 ;
+    end
+    if (rst) begin
+      \$191  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$192  = weight_base;
+    if (tile_done) begin
+      \$192  = \$47 [6:0];
+    end
+    if (in_fetch) begin
+      if (\$77 ) begin
+        \$192  = 7'h00;
+      end
+    end
+    if (rst) begin
+      \$192  = 7'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$193  = tile;
+    if (tile_done) begin
+      \$193  = \$48 [2:0];
+    end
+    if (in_setup) begin
+      \$193  = 3'h0;
+    end
+    if (rst) begin
+      \$193  = 3'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$194  = { arrived[13:0], fetching };
+    if (in_fetch) begin
+      if (\$77 ) begin
+        \$194  = 15'h0000;
+      end
+    end
+    if (rst) begin
+      \$194  = 15'h0000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$195  = 1'h0;
+    if (in_setup) begin
+      \$195  = 1'h1;
+    end
+    if (rst) begin
+      \$195  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$196  = 1'h0;
+    if (in_fetch) begin
+      if (\$77 ) begin
+        \$196  = 1'h1;
+      end
+    end
+    if (rst) begin
+      \$196  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$197  = step;
+    if (arrived[0]) begin
+      \$197 [0] = \$49 [0];
+      \$197 [1] = \$50 [1];
+      \$197 [2] = \$51 [2];
+      \$197 [3] = \$53 ;
+      \$197 [4] = \$54 [4];
+      \$197 [5] = \$55 [5];
+      \$197 [6] = \$56 [6];
+      \$197 [7] = \$57 [7];
+      \$197 [8] = \$58 [8];
+    end
+    if (arrived[1]) begin
+      \$197 [13:9] = \$59 [4:0];
+    end
+    if (arrived[2]) begin
+      \$197 [18:14] = \$60 [4:0];
+    end
+    if (arrived[3]) begin
+      \$197 [23:19] = \$61 [4:0];
+    end
+    if (arrived[4]) begin
+      \$197 [28:24] = \$62 [4:0];
+    end
+    if (arrived[5]) begin
+      \$197 [29] = \$63 [0];
+    end
+    if (arrived[6]) begin
+      \$197 [31:30] = \$64 [1:0];
+    end
+    if (arrived[7]) begin
+      \$197 [33:32] = \$65 [1:0];
+    end
+    if (arrived[8]) begin
+      \$197 [38:34] = \$66 [4:0];
+    end
+    if (arrived[9]) begin
+      \$197 [43:39] = \$67 [4:0];
+    end
+    if (arrived[10]) begin
+      \$197 [48:44] = \$68 [4:0];
+    end
+    if (arrived[11]) begin
+      \$197 [51:49] = \$69 [2:0];
+    end
+    if (arrived[12]) begin
+      \$197 [53:52] = \$70 [1:0];
+    end
+    if (arrived[13]) begin
+      \$197 [56:54] = \$71 [2:0];
+    end
+    if (arrived[14]) begin
+      \$197 [60:57] = \$72 [3:0];
+    end
+    if (rst) begin
+      \$197  = 61'h0000000000000000;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$198  = pc;
+    if (in_idle) begin
+      if (done) begin
+        \$198  = 6'h00;
+      end
+    end
+    if (in_address) begin
+      \$198  = \$73 [5:0];
+    end
+    if (in_fetch) begin
+      if (\$74 ) begin
+        \$198  = \$75 [5:0];
+      end
+    end
+    if (rst) begin
+      \$198  = 6'h00;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$199  = pause;
+    if (in_tile) begin
+      \$199  = 4'h0;
+    end
+    if (in_run) begin
+      \$199  = 4'h0;
+    end
+    if (in_flush) begin
+      \$199  = \$81 [3:0];
+    end
+    if (rst) begin
+      \$199  = 4'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$200  = score;
+    if (in_run) begin
+      \$200  = 2'h0;
+    end
+    if (in_scores) begin
+      if (\$83 ) begin
+        \$200  = \$84 [1:0];
+      end
+    end
+    if (rst) begin
+      \$200  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$201  = reserve;
+    if (in_flush) begin
+      if (\$82 ) begin
+        \$201  = step[0];
+      end
+      if (\$signal$8 ) begin
+        \$201  = 1'h0;
+      end
+    end
+    if (rst) begin
+      \$201  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$202  = pool_write;
+    if (in_flush) begin
+      if (\$signal$8 ) begin
+        if (step[3]) begin
+        end else if (step[0]) begin
+          \$202  = { 1'h0, step[5] };
+        end
+      end
+    end
+    if (in_average) begin
+      \$202  = \$87 ;
+    end
+    if (in_learned) begin
+      \$202  = 2'h0;
+    end
+    if (rst) begin
+      \$202  = 2'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$203  = \$97 ;
+    if (rst) begin
+      \$203  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$204  = \$101 ;
+    if (rst) begin
+      \$204  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$205  = \$105 ;
+    if (rst) begin
+      \$205  = 1'h1;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$206  = \$109 ;
+    if (rst) begin
+      \$206  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$207  = \$119 ;
+    if (rst) begin
+      \$207  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$208  = \$123 ;
+    if (rst) begin
+      \$208  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$209  = \$127 ;
+    if (rst) begin
+      \$209  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$210  = \$131 ;
+    if (rst) begin
+      \$210  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$211  = \$135 ;
+    if (rst) begin
+      \$211  = 1'h0;
+    end
+  end
+  always @* begin
+    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
+    \$212  = \$139 ;
+    if (rst) begin
+      \$212  = 1'h0;
+    end
+  end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     leave_idle = 1'h0;
@@ -6248,11 +6976,11 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     leave_fetch = 1'h0;
     if (in_fetch) begin
       (* full_case = 32'd1 *)
-      if (\$13 ) begin
+      if (\$152 ) begin
       end else begin
         leave_fetch = 1'h1;
       end
-      if (\$15 ) begin
+      if (\$154 ) begin
         leave_fetch = 1'h1;
       end
     end
@@ -6262,11 +6990,11 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     fetch_to_setup = 1'h0;
     if (in_fetch) begin
       (* full_case = 32'd1 *)
-      if (\$13 ) begin
+      if (\$152 ) begin
       end else begin
         fetch_to_setup = 1'h1;
       end
-      if (\$15 ) begin
+      if (\$154 ) begin
         fetch_to_setup = 1'h0;
       end
     end
@@ -6275,7 +7003,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     fetch_to_idle = 1'h0;
     if (in_fetch) begin
-      if (\$15 ) begin
+      if (\$154 ) begin
         fetch_to_idle = 1'h1;
       end
     end
@@ -6296,9 +7024,9 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$signal$47  = 1'h0;
+    \$signal$3  = 1'h0;
     if (in_tile) begin
-      \$signal$47  = 1'h1;
+      \$signal$3  = 1'h1;
     end
   end
   always @* begin
@@ -6321,7 +7049,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (in_run) begin
       if (tile_done) begin
         leave_run = 1'h1;
-        if (\$17 ) begin
+        if (\$156 ) begin
           leave_run = 1'h1;
         end
       end
@@ -6333,7 +7061,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (in_run) begin
       if (tile_done) begin
         run_to_tile = 1'h1;
-        if (\$17 ) begin
+        if (\$156 ) begin
           run_to_tile = 1'h0;
         end
       end
@@ -6344,7 +7072,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     run_to_flush = 1'h0;
     if (in_run) begin
       if (tile_done) begin
-        if (\$17 ) begin
+        if (\$156 ) begin
           run_to_flush = 1'h1;
         end
       end
@@ -6354,7 +7082,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     leave_flush = 1'h0;
     if (in_flush) begin
-      if (\$signal$56 ) begin
+      if (\$signal$8 ) begin
         (* full_case = 32'd1 *)
         if (step[3]) begin
           leave_flush = 1'h1;
@@ -6370,7 +7098,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     flush_to_scores = 1'h0;
     if (in_flush) begin
-      if (\$signal$56 ) begin
+      if (\$signal$8 ) begin
         (* full_case = 32'd1 *)
         if (step[3]) begin
           flush_to_scores = 1'h1;
@@ -6386,7 +7114,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     flush_to_average = 1'h0;
     if (in_flush) begin
-      if (\$signal$56 ) begin
+      if (\$signal$8 ) begin
         (* full_case = 32'd1 *)
         if (step[3]) begin
         end else if (step[0]) begin
@@ -6401,7 +7129,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     flush_to_address = 1'h0;
     if (in_flush) begin
-      if (\$signal$56 ) begin
+      if (\$signal$8 ) begin
         (* full_case = 32'd1 *)
         if (step[3]) begin
         end else if (step[0]) begin
@@ -6422,17 +7150,17 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     score_first = 1'h0;
     if (in_scores) begin
-      score_first = \$20 ;
+      score_first = \$159 ;
     end
   end
   always @* begin
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     leave_scores = 1'h0;
     if (in_scores) begin
-      if (\$21 ) begin
-        if (\$signal$66 ) begin
+      if (\$160 ) begin
+        if (\$signal$21 ) begin
           leave_scores = 1'h1;
-          if (\$signal$69 ) begin
+          if (\$signal$42 ) begin
             leave_scores = 1'h1;
           end
         end
@@ -6443,10 +7171,10 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     scores_to_tile = 1'h0;
     if (in_scores) begin
-      if (\$21 ) begin
-        if (\$signal$66 ) begin
+      if (\$160 ) begin
+        if (\$signal$21 ) begin
           scores_to_tile = 1'h1;
-          if (\$signal$69 ) begin
+          if (\$signal$42 ) begin
             scores_to_tile = 1'h0;
           end
         end
@@ -6457,9 +7185,9 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     scores_to_address = 1'h0;
     if (in_scores) begin
-      if (\$21 ) begin
-        if (\$signal$66 ) begin
-          if (\$signal$69 ) begin
+      if (\$160 ) begin
+        if (\$signal$21 ) begin
+          if (\$signal$42 ) begin
             scores_to_address = 1'h1;
           end
         end
@@ -6485,7 +7213,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     leave_learned = 1'h0;
     if (in_learned) begin
       leave_learned = 1'h1;
-      if (\$signal$69 ) begin
+      if (\$signal$42 ) begin
         leave_learned = 1'h1;
       end
     end
@@ -6495,7 +7223,7 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     learned_to_tile = 1'h0;
     if (in_learned) begin
       learned_to_tile = 1'h1;
-      if (\$signal$69 ) begin
+      if (\$signal$42 ) begin
         learned_to_tile = 1'h0;
       end
     end
@@ -6504,711 +7232,16 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
     if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
     learned_to_address = 1'h0;
     if (in_learned) begin
-      if (\$signal$69 ) begin
+      if (\$signal$42 ) begin
         learned_to_address = 1'h1;
       end
     end
   end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$161  = \$signal$15 ;
-    if (\$22 ) begin
-      \$161  = \$26 [6:0];
-    end
-    if (rst) begin
-      \$161  = 7'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$162  = \$27 ;
-    if (rst) begin
-      \$162  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$163  = \$28 [6:0];
-    if (rst) begin
-      \$163  = 7'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$164  = \$29 ;
-    if (rst) begin
-      \$164  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$165  = \$30 [0];
-    if (rst) begin
-      \$165  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$166  = \$31 ;
-    if (rst) begin
-      \$166  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$167  = \$32 [0];
-    if (rst) begin
-      \$167  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$168  = \$33 ;
-    if (rst) begin
-      \$168  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$169  = \$34 [1:0];
-    if (rst) begin
-      \$169  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$170  = \$35 ;
-    if (rst) begin
-      \$170  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$171  = \$36 [1:0];
-    if (rst) begin
-      \$171  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$172  = \$37 ;
-    if (rst) begin
-      \$172  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$173  = \$38 ;
-    if (in_scores) begin
-      if (\$104 ) begin
-        \$173  = \$107 ;
-      end
-    end
-    if (rst) begin
-      \$173  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$174  = \$signal$17 ;
-    if (\$40 ) begin
-      \$174  = \$signal ;
-    end
-    if (in_tile) begin
-      \$174  = 1'h1;
-    end
-    if (rst) begin
-      \$174  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$175  = \$signal$92 ;
-    if (\$40 ) begin
-      \$175  = \$41 [0];
-      if (repeat_last) begin
-        \$175  = 1'h0;
-      end
-    end
-    if (rst) begin
-      \$175  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$176  = repeat_last;
-    if (\$40 ) begin
-      \$176  = \$43 ;
-    end
-    if (in_tile) begin
-      \$176  = repeat_single;
-    end
-    if (rst) begin
-      \$176  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$177  = \$signal$16 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        \$177  = \$44 [0];
-        if (word_last) begin
-          \$177  = 1'h0;
-        end
-      end
-    end
-    if (rst) begin
-      \$177  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$178  = \$signal$10 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        \$178  = \$45 [4:0];
-        if (word_last) begin
-          \$178  = \$signal$93 ;
-          if (\$signal$5 ) begin
-            \$178  = \$59 [4:0];
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$178  = tile_source;
-    end
-    if (rst) begin
-      \$178  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$179  = word_last;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        \$179  = \$47 ;
-      end
-    end
-    if (in_tile) begin
-      \$179  = word_single;
-    end
-    if (rst) begin
-      \$179  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$180  = \$signal$12 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          \$180  = \$48 [1:0];
-          if (\$54 ) begin
-            \$180  = 2'h0;
-          end
-          if (\$signal$5 ) begin
-            \$180  = { 1'h0, \$56  };
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$180  = { 1'h0, \$99  };
-    end
-    if (rst) begin
-      \$180  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$181  = \$signal$5 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          \$181  = \$53 ;
-        end
-      end
-    end
-    if (in_tile) begin
-      \$181  = \$101 ;
-    end
-    if (rst) begin
-      \$181  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$182  = \$signal$11 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$54 ) begin
-            \$182  = \$55 [1:0];
-          end
-          if (\$signal$5 ) begin
-            \$182  = { 1'h0, \$57  };
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$182  = { 1'h0, \$100  };
-    end
-    if (rst) begin
-      \$182  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$183  = \$signal$93 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$183  = \$58 [4:0];
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$183  = tile_source;
-    end
-    if (rst) begin
-      \$183  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$184  = \$signal$14 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$184  = \$60 [1:0];
-            if (column_last) begin
-              \$184  = 2'h0;
-            end
-          end
-        end
-      end
-    end
-    if (rst) begin
-      \$184  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$185  = column_last;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            \$185  = \$62 ;
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$185  = column_single;
-    end
-    if (rst) begin
-      \$185  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$186  = \$signal$13 ;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            if (column_last) begin
-              \$186  = \$63 [1:0];
-              if (row_last) begin
-                \$186  = 2'h0;
-              end
-            end
-          end
-        end
-      end
-    end
-    if (rst) begin
-      \$186  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$187  = row_last;
-    if (\$40 ) begin
-      if (repeat_last) begin
-        if (word_last) begin
-          if (\$signal$5 ) begin
-            if (column_last) begin
-              \$187  = \$65 ;
-            end
-          end
-        end
-      end
-    end
-    if (in_tile) begin
-      \$187  = row_single;
-    end
-    if (rst) begin
-      \$187  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$188  = running;
-    if (tile_done) begin
-      \$188  = 1'h0;
-    end
-    if (in_tile) begin
-      \$188  = 1'h1;
-    end
-    if (rst) begin
-      \$188  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$189  = tile_source;
-    if (tile_done) begin
-      \$189  = \$66 [4:0];
-    end
-    if (in_setup) begin
-      \$189  = step[13:9];
-    end
-    if (rst) begin
-      \$189  = 5'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$190  = scores_left;
-    if (tile_done) begin
-      \$190  = \$67 ;
-    end
-    if (in_scores) begin
-      if (\$104 ) begin
-        \$190  = \$106 [2:0];
-      end
-    end
-    if (rst) begin
-      \$190  = 3'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$191  = \$signal$69 ;
-    if (tile_done) begin
-      \$191  = \$signal$53 ;
-    end
-    if (rst) begin
-      \$191  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$192  = weight_base;
-    if (tile_done) begin
-      \$192  = \$68 [6:0];
-    end
-    if (in_fetch) begin
-      if (\$98 ) begin
-        \$192  = 7'h00;
-      end
-    end
-    if (rst) begin
-      \$192  = 7'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$193  = tile;
-    if (tile_done) begin
-      \$193  = \$69 [2:0];
-    end
-    if (in_setup) begin
-      \$193  = 3'h0;
-    end
-    if (rst) begin
-      \$193  = 3'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$194  = { arrived[13:0], fetching };
-    if (in_fetch) begin
-      if (\$98 ) begin
-        \$194  = 15'h0000;
-      end
-    end
-    if (rst) begin
-      \$194  = 15'h0000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$195  = 1'h0;
-    if (in_setup) begin
-      \$195  = 1'h1;
-    end
-    if (rst) begin
-      \$195  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$196  = 1'h0;
-    if (in_fetch) begin
-      if (\$98 ) begin
-        \$196  = 1'h1;
-      end
-    end
-    if (rst) begin
-      \$196  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$197  = step;
-    if (arrived[0]) begin
-      \$197 [0] = \$70 [0];
-      \$197 [1] = \$71 [1];
-      \$197 [2] = \$72 [2];
-      \$197 [3] = \$74 ;
-      \$197 [4] = \$75 [4];
-      \$197 [5] = \$76 [5];
-      \$197 [6] = \$77 [6];
-      \$197 [7] = \$78 [7];
-      \$197 [8] = \$79 [8];
-    end
-    if (arrived[1]) begin
-      \$197 [13:9] = \$80 [4:0];
-    end
-    if (arrived[2]) begin
-      \$197 [18:14] = \$81 [4:0];
-    end
-    if (arrived[3]) begin
-      \$197 [23:19] = \$82 [4:0];
-    end
-    if (arrived[4]) begin
-      \$197 [28:24] = \$83 [4:0];
-    end
-    if (arrived[5]) begin
-      \$197 [29] = \$84 [0];
-    end
-    if (arrived[6]) begin
-      \$197 [31:30] = \$85 [1:0];
-    end
-    if (arrived[7]) begin
-      \$197 [33:32] = \$86 [1:0];
-    end
-    if (arrived[8]) begin
-      \$197 [38:34] = \$87 [4:0];
-    end
-    if (arrived[9]) begin
-      \$197 [43:39] = \$88 [4:0];
-    end
-    if (arrived[10]) begin
-      \$197 [48:44] = \$89 [4:0];
-    end
-    if (arrived[11]) begin
-      \$197 [51:49] = \$90 [2:0];
-    end
-    if (arrived[12]) begin
-      \$197 [53:52] = \$91 [1:0];
-    end
-    if (arrived[13]) begin
-      \$197 [56:54] = \$92 [2:0];
-    end
-    if (arrived[14]) begin
-      \$197 [60:57] = \$93 [3:0];
-    end
-    if (rst) begin
-      \$197  = 61'h0000000000000000;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$198  = fetch__addr;
-    if (in_idle) begin
-      if (done) begin
-        \$198  = 6'h00;
-      end
-    end
-    if (in_address) begin
-      \$198  = \$94 [5:0];
-    end
-    if (in_fetch) begin
-      if (\$95 ) begin
-        \$198  = \$96 [5:0];
-      end
-    end
-    if (rst) begin
-      \$198  = 6'h00;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$199  = pause;
-    if (in_tile) begin
-      \$199  = 4'h0;
-    end
-    if (in_run) begin
-      \$199  = 4'h0;
-    end
-    if (in_flush) begin
-      \$199  = \$102 [3:0];
-    end
-    if (rst) begin
-      \$199  = 4'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$200  = score_index;
-    if (in_run) begin
-      \$200  = 2'h0;
-    end
-    if (in_scores) begin
-      if (\$104 ) begin
-        \$200  = \$105 [1:0];
-      end
-    end
-    if (rst) begin
-      \$200  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$201  = reserve;
-    if (in_flush) begin
-      if (\$103 ) begin
-        \$201  = step[0];
-      end
-      if (\$signal$56 ) begin
-        \$201  = 1'h0;
-      end
-    end
-    if (rst) begin
-      \$201  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$202  = pool_write;
-    if (in_flush) begin
-      if (\$signal$56 ) begin
-        if (step[3]) begin
-        end else if (step[0]) begin
-          \$202  = { 1'h0, step[5] };
-        end
-      end
-    end
-    if (in_average) begin
-      \$202  = \$108 ;
-    end
-    if (in_learned) begin
-      \$202  = 2'h0;
-    end
-    if (rst) begin
-      \$202  = 2'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$203  = \$112 ;
-    if (rst) begin
-      \$203  = 1'h1;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$204  = \$122 ;
-    if (rst) begin
-      \$204  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$205  = \$126 ;
-    if (rst) begin
-      \$205  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$206  = \$130 ;
-    if (rst) begin
-      \$206  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$207  = \$140 ;
-    if (rst) begin
-      \$207  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$208  = \$144 ;
-    if (rst) begin
-      \$208  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$209  = \$148 ;
-    if (rst) begin
-      \$209  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$210  = \$152 ;
-    if (rst) begin
-      \$210  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$211  = \$156 ;
-    if (rst) begin
-      \$211  = 1'h0;
-    end
-  end
-  always @* begin
-    if (\$auto$verilog_backend.cc:2355:dump_module$14 ) begin end
-    \$212  = \$160 ;
-    if (rst) begin
-      \$212  = 1'h0;
-    end
-  end
-  assign pc = fetch__addr;
-  assign score = score_index;
+  assign \$signal$26  = \$signal$5 ;
+  assign score_index = score;
   assign pop_words = step[60:57];
   assign pop = tile_done;
-  assign \$signal$27  = \$signal ;
-  assign \read.address  = read[4:0];
-  assign \read.ky  = read[6:5];
-  assign \read.kx  = read[8:7];
-  assign \read.top  = read[9];
-  assign \read.bottom  = read[10];
-  assign \read.left  = read[11];
-  assign \read.right  = read[12];
-  assign \read.weight  = read[19:13];
-  assign \read.word  = read[20];
-  assign \read.lane  = read[22:21];
-  assign \read.first  = read[23];
-  assign \read.last  = read[24];
-  assign \read.row_end  = read[25];
-  assign \read.tile_end  = read[26];
-  assign \read.bias  = read[27];
+  assign fetch__addr = pc;
   assign \step.lgap  = step[0];
   assign \step.pool  = step[1];
   assign \step.vector  = step[2];
@@ -7232,75 +7265,90 @@ module \accelerator.sequencer (clk, rst, valid, start, hold, read, score_valid, 
   assign \step.slot  = step[53:52];
   assign \step.valid  = step[56:54];
   assign \step.tile_words  = step[60:57];
+  assign \read.address  = read[4:0];
+  assign \read.ky  = read[6:5];
+  assign \read.kx  = read[8:7];
+  assign \read.top  = read[9];
+  assign \read.bottom  = read[10];
+  assign \read.left  = read[11];
+  assign \read.right  = read[12];
+  assign \read.weight  = read[19:13];
+  assign \read.word  = read[20];
+  assign \read.lane  = read[22:21];
+  assign \read.first  = read[23];
+  assign \read.last  = read[24];
+  assign \read.row_end  = read[25];
+  assign \read.tile_end  = read[26];
+  assign \read.bias  = read[27];
   assign read[26] = map_last;
   assign read[25] = column_last;
-  assign read[24] = \$signal ;
-  assign read[23] = \$signal$17 ;
-  assign read[22:21] = \$signal$14 ;
-  assign read[20] = \$signal$16 ;
-  assign read[19:13] = \$signal$15 ;
+  assign read[24] = \$signal$5 ;
+  assign read[23] = \$signal$25 ;
+  assign read[22:21] = \$signal$36 ;
+  assign read[20] = \$signal$29 ;
+  assign read[19:13] = \$signal$4 ;
   assign read[12] = column_last;
-  assign read[11] = \$3 ;
+  assign read[11] = \$142 ;
   assign read[10] = row_last;
-  assign read[9] = \$2 ;
-  assign read[8:7] = \$signal$12 ;
-  assign read[6:5] = \$signal$11 ;
-  assign read[4:0] = \$signal$10 ;
+  assign read[9] = \$141 ;
+  assign read[8:7] = \$signal$33 ;
+  assign read[6:5] = \$signal$35 ;
+  assign read[4:0] = \$signal$30 ;
   assign read[27] = 1'h0;
-  assign \$11  = 1'h1;
-  assign \$12  = 1'h1;
-  assign \$signal$28  = \$9 ;
-  assign \$21  = score_ready;
-  assign { \$70 [14:5], \$70 [0] } = 11'h000;
-  assign { \$70 [15], \$70 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$71 [14:5], \$71 [0] } = 11'h000;
-  assign { \$71 [15], \$71 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$72 [14:5], \$72 [0] } = 11'h000;
-  assign { \$72 [15], \$72 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$73 [14:5], \$73 [0] } = 11'h000;
-  assign { \$73 [15], \$73 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign \$74  = fetch__data[3];
-  assign { \$75 [14:5], \$75 [0] } = 11'h000;
-  assign { \$75 [15], \$75 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$76 [14:5], \$76 [0] } = 11'h000;
-  assign { \$76 [15], \$76 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$77 [14:5], \$77 [0] } = 11'h000;
-  assign { \$77 [15], \$77 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$78 [14:5], \$78 [0] } = 11'h000;
-  assign { \$78 [15], \$78 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$79 [14:5], \$79 [0] } = 11'h000;
-  assign { \$79 [15], \$79 [4:1] } = { fetch__data[15], fetch__data[4:1] };
-  assign { \$80 [15:5], \$80 [3:1] } = 14'h0000;
-  assign { \$80 [4], \$80 [0] } = { fetch__data[4], fetch__data[0] };
-  assign \$81 [15:1] = 15'h0000;
-  assign \$81 [0] = fetch__data[0];
-  assign \$82 [15:1] = 15'h0000;
-  assign \$82 [0] = fetch__data[0];
-  assign \$83 [15:3] = 13'h0000;
-  assign \$83 [2:0] = fetch__data[2:0];
-  assign \$84  = 16'h0000;
-  assign \$85 [15:2] = 14'h0000;
-  assign \$85 [1:0] = fetch__data[1:0];
-  assign \$86 [15:2] = 14'h0000;
-  assign \$86 [1:0] = fetch__data[1:0];
-  assign { \$87 [15:5], \$87 [3:1] } = 14'h0000;
-  assign { \$87 [4], \$87 [0] } = { fetch__data[4], fetch__data[0] };
-  assign \$88 [15:1] = 15'h0000;
-  assign \$88 [0] = fetch__data[0];
-  assign \$89 [15:2] = 14'h0000;
-  assign \$89 [1:0] = fetch__data[1:0];
-  assign \$90 [15:2] = 14'h0000;
-  assign \$90 [1:0] = fetch__data[1:0];
-  assign \$91  = 16'h0000;
-  assign { \$92 [15:3], \$92 [0] } = 14'h0000;
-  assign \$92 [2:1] = fetch__data[2:1];
-  assign { \$93 [15:4], \$93 [2:1] } = 14'h0000;
-  assign { \$93 [3], \$93 [0] } = { fetch__data[3], fetch__data[0] };
-  assign \$104  = score_ready;
-  assign \$108  = { step[6], 1'h0 };
+  assign \$150  = 1'h1;
+  assign \$151  = 1'h1;
+  assign \$signal  = \$148 ;
+  assign { \$49 [14:5], \$49 [0] } = 11'h000;
+  assign { \$49 [15], \$49 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$50 [14:5], \$50 [0] } = 11'h000;
+  assign { \$50 [15], \$50 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$51 [14:5], \$51 [0] } = 11'h000;
+  assign { \$51 [15], \$51 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$52 [14:5], \$52 [0] } = 11'h000;
+  assign { \$52 [15], \$52 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign \$53  = fetch__data[3];
+  assign { \$54 [14:5], \$54 [0] } = 11'h000;
+  assign { \$54 [15], \$54 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$55 [14:5], \$55 [0] } = 11'h000;
+  assign { \$55 [15], \$55 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$56 [14:5], \$56 [0] } = 11'h000;
+  assign { \$56 [15], \$56 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$57 [14:5], \$57 [0] } = 11'h000;
+  assign { \$57 [15], \$57 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$58 [14:5], \$58 [0] } = 11'h000;
+  assign { \$58 [15], \$58 [4:1] } = { fetch__data[15], fetch__data[4:1] };
+  assign { \$59 [15:5], \$59 [3:1] } = 14'h0000;
+  assign { \$59 [4], \$59 [0] } = { fetch__data[4], fetch__data[0] };
+  assign \$60 [15:1] = 15'h0000;
+  assign \$60 [0] = fetch__data[0];
+  assign \$61 [15:1] = 15'h0000;
+  assign \$61 [0] = fetch__data[0];
+  assign \$62 [15:3] = 13'h0000;
+  assign \$62 [2:0] = fetch__data[2:0];
+  assign \$63  = 16'h0000;
+  assign \$64 [15:2] = 14'h0000;
+  assign \$64 [1:0] = fetch__data[1:0];
+  assign \$65 [15:2] = 14'h0000;
+  assign \$65 [1:0] = fetch__data[1:0];
+  assign { \$66 [15:5], \$66 [3:1] } = 14'h0000;
+  assign { \$66 [4], \$66 [0] } = { fetch__data[4], fetch__data[0] };
+  assign \$67 [15:1] = 15'h0000;
+  assign \$67 [0] = fetch__data[0];
+  assign \$68 [15:2] = 14'h0000;
+  assign \$68 [1:0] = fetch__data[1:0];
+  assign \$69 [15:2] = 14'h0000;
+  assign \$69 [1:0] = fetch__data[1:0];
+  assign \$70  = 16'h0000;
+  assign { \$71 [15:3], \$71 [0] } = 14'h0000;
+  assign \$71 [2:1] = fetch__data[2:1];
+  assign { \$72 [15:4], \$72 [2:1] } = 14'h0000;
+  assign { \$72 [3], \$72 [0] } = { fetch__data[3], fetch__data[0] };
+  assign \$83  = score_ready;
+  assign \$87  = { step[6], 1'h0 };
+  assign \$160  = score_ready;
 endmodule
 
-module \accelerator.weights$162 (data, address, clk);
+module \accelerator.weights$168 (data, address, clk);
   input [6:0] address;
   wire [6:0] address;
   input clk;

@@ -78,7 +78,7 @@ HARDWARE = {
     "selftest": Verb("selftest --board virtual --design {ready} --out report", 8, early=2, compiles=False),
     "studio": Verb("studio {ready} --board virtual --http {http}", 3, ends=False, compiles=False, waits=True),
     "page": Verb("studio {learner} --page page.html", 20, early=2),
-    "energy": Verb("energy {few} --images 1", 60, early=2, ends=False),
+    "energy": Verb("energy {few}", 60, early=2, ends=False),
     "report": Verb("report {plain} --out page.html", 0.25),
     "import": Verb("import {onnx} --out net.pt", 1.5),
     "doctor": Verb("doctor --board icebreaker", 2.2),

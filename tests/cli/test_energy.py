@@ -18,11 +18,14 @@ def test_its_text_and_its_json(design, cli, answer, monkeypatch):
     assert [rate["possible"] for rate in report["rates"]] == [True, False] and report["clock_hz"] == 12_000_000
     code, out, _ = cli("energy", design)
     assert code == 0 and "all figures are estimated" in out and "TinBiNN on an iCE40UP5K: 5 mW" in out and "10 frames/s" in out
+    assert "all but the flash" in out
+    assert report["first_frame"]["cycles"] == report["frame"]["cycles"] + 300
 
 
 @pytest.mark.parametrize("flags, message", [
     (("--clock", "1000"), "--clock 1000: expected 0.1 to 100 MHz"),
-    (("--rate", "0"), "--rate 0: expected more than 0 frames/s, at most 1000000"), (("--images", "0"), "--images: found '0'")])
+    (("--rate", "0"), "--rate 0: expected more than 0 frames/s, at most 1000000"),
+    (("--images", "1"), "--images: found '1', expected a whole number from 2 to 99")])
 def test_what_it_refuses(design, refused, flags, message):
     code, line = refused("energy", design, *flags)
     assert code == 2 and message in line

@@ -132,6 +132,14 @@ def window_address(pixels):
     return Property(m, [dut.address, dut.ky, dut.kx, dut.row, dut.advance], 2, ANY)
 
 
+def _rests(m, clock, dut):
+    """Whether what an align gave a clock before counted; its pixels stay where it did not."""
+    counted, pixels = Signal(), Signal.like(dut.pixels)
+    m.d.sync += [counted.eq(dut.valid), pixels.eq(dut.pixels)]
+    m.d.comb += Assert((clock == 0) | counted | (dut.pixels == pixels))
+    return counted
+
+
 def window_align(pixels, start_reads=False):
     """Pixels of a moved block in order, 0 for those outside the map and of start reads; for all words, taps and edges."""
     cfg = config(pixels, 4, start_reads=start_reads)
@@ -144,7 +152,7 @@ def window_align(pixels, start_reads=False):
         before[name] = Signal.like(getattr(dut, name), name=f"{name}_before")
         m.d.sync += before[name].eq(getattr(dut, name))
     m.d.comb += [Assume(dut.ky < 3), Assume(dut.kx < 3)]
-    with m.If(clock > 0):
+    with m.If((clock > 0) & _rests(m, clock, dut)):
         for y in range(3):
             for x in range(3):
                 at = (before["ky"] == y) & (before["kx"] == x)
@@ -157,7 +165,7 @@ def window_align(pixels, start_reads=False):
                         word = before["data"].word_select(down % 2 * columns + right % columns, lanes)
                         found = dut.pixels.word_select(dy * columns + dx, lanes)
                         m.d.comb += Assert(~at | (found == Mux(inside, word, 0)))
-    return Property(m, [getattr(dut, name) for name in names], 2, ANY)
+    return Property(m, [dut.valid, *(getattr(dut, name) for name in names)], 2, ANY)
 
 
 def sequencer(program, depth, **options):
@@ -238,7 +246,7 @@ def listed_align(pixels, start_reads=False):
     before = {name: Signal(len(signal), name=f"{name}_before") for name, signal in signals.items()}
     m.d.sync += [before[name].eq(signal) for name, signal in signals.items()]
     m.d.comb += Assume(dut.x < columns)
-    with m.If(clock > 0):
+    with m.If((clock > 0) & _rests(m, clock, dut)):
         for y in range(2):
             for x in range(columns):
                 for dy in range(2):
@@ -255,7 +263,7 @@ def listed_align(pixels, start_reads=False):
                         found = dut.pixels.word_select(dy * columns + dx, lanes)
                         here = (before["y"] == y) & (before["x"] == x)
                         m.d.comb += Assert(~here | (found == Mux(inside & across, word, 0)))
-    return Property(m, list(signals.values()), 2, ANY)
+    return Property(m, [dut.valid, *signals.values()], 2, ANY)
 
 
 def loader(depth):

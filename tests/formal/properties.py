@@ -226,21 +226,24 @@ def sample(words, lanes, copies):
 
 
 def bank(technology, depth=6, width=4, granularity=2, clocks=6):
-    """From any contents: a word that was written is read as its parts were last written, whatever happens at other addresses."""
+    """From any contents: a word that was written is read as its parts were last written, whatever happens at other addresses and while
+    the bank rests.
+    """
     dut = SinglePortMemory(depth, width, granularity, technology)
     m, clock = around(dut)
     place = constant(m, clock, len(dut.address), "place")
     held, expected, reading = Signal(width), Signal(width), Signal()
     m.d.comb += [Assume(dut.address < depth), Assume(place < depth),
-                 Assume((clock != 0) | dut.write_enable & dut.write_mask.all() & (dut.address == place))]
-    hit = dut.address == place
+                 Assume((clock != 0) | dut.write_enable & dut.write_mask.all() & (dut.address == place)),
+                 Assume((clock != 0) | dut.enable)]
+    hit = dut.enable & (dut.address == place)
     with m.If(hit & dut.write_enable):
         for part in range(width // granularity):
             with m.If(dut.write_mask[part]):
                 m.d.sync += held.word_select(part, granularity).eq(dut.write_data.word_select(part, granularity))
     m.d.sync += [reading.eq(hit & ~dut.write_enable & (clock > 0)), expected.eq(held)]
     m.d.comb += Assert(~reading | (dut.read_data == expected))
-    return Property(m, [place, dut.address, dut.write_data, dut.write_mask, dut.write_enable], clocks, ANY)
+    return Property(m, [place, dut.address, dut.write_data, dut.write_mask, dut.write_enable, dut.enable], clocks, ANY)
 
 
 def scan(kind, classes=3, count_bits=2):

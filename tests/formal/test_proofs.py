@@ -37,7 +37,7 @@ MUTATIONS = {
     "law_0": ("Registers", "state[0] ^ state[taps.tap]", "state[0] ^ state[taps.tap - 1]"),
     "sample": ("SampleMemory", "place.eq(place + 1)", "place.eq(place)"),
     "sample_copies": ("SampleMemory", "(t * lanes + lane) // copies", "t * lanes // copies"),
-    "bank": ("SinglePortMemory", "write.en.eq(self.write_mask & self", "write.en.eq(self"),
+    "bank": ("SinglePortMemory", "write.en.eq(self.write_mask & (self", "write.en.eq((self"),
     "classes_fullest": ("ClassTable", "key = Cat(~(at_label & fullest)", "key = Cat(~(at_label & ~fullest)"),
     "classes_least": ("ClassTable", "(key < least)", "(key <= least)"),
     "classes_add": ("ClassTable", "removes.replicate(self.count_bits - 1)", "adds.replicate(self.count_bits - 1)"),

@@ -1,6 +1,6 @@
-// Behaviour of the iCE40 UltraPlus SPRAM as SinglePortMemory uses it: always on, one clock, no power modes.
-// After a write DATAOUT keeps its value.  The silicon promises neither that nor any contents after power-up, so with the
-// run-time option +spram-random the contents start at random and DATAOUT is random after a write.
+// Behaviour of the iCE40 UltraPlus SPRAM as SinglePortMemory uses it: one clock, no power modes.
+// After a write, and while it is not selected, DATAOUT keeps its value.  The silicon promises neither that nor any contents after
+// power-up, so with the run-time option +spram-random the contents start at random and DATAOUT is random then.
 `timescale 1ns / 1ps
 
 module SB_SPRAM256KA (
@@ -31,5 +31,5 @@ module SB_SPRAM256KA (
                 memory[ADDRESS] <= (memory[ADDRESS] & ~bits) | (DATAIN & bits);
                 if (random) DATAOUT <= $urandom;
             end else DATAOUT <= memory[ADDRESS];
-        end
+        end else if (random) DATAOUT <= $urandom;
 endmodule
