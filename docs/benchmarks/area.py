@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from amaranth.back import rtlil
@@ -36,6 +37,7 @@ from fbnn_hw.rtl.levels import LevelUnpacker
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
+from fbnn_hw.rtl.registers import AxiLiteWrapper, WishboneWrapper
 from fbnn_hw.rtl.sdram import CHIPS, SdramReader
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
@@ -87,6 +89,11 @@ def accelerator(**options):
     return Accelerator(designs.plan(load("0.5mb.pt"), "ice40", outputs=4, **options).config)
 
 
+def wrapper(component, family, **options):
+    """Around the accelerator of tiny, which is a black box."""
+    return component(designs.plan(load("tiny.pt"), family, **options).config)
+
+
 def keeper(**options):
     """Of 0.5mb that learns 16 classes on an iCE40UP5K.  options: of `generate`."""
     plan = designs.plan(load("0.5mb.pt"), "ice40", weights="flash", keep=True, max_classes=16, **options).config.learning
@@ -132,6 +139,8 @@ DESIGNS = {
     "accelerator-mean": lambda: accelerator(learn="nearest-mean", max_classes=16),
     "accelerator-mean-unknown-forget": lambda: accelerator(learn="nearest-mean", max_classes=16, unknown=True, forget=True),
     "learner-skip": lambda: learner(Head(1024, 2, 128, 2, 2)),
+    **{f"{name}{'-learn' * learns}": partial(wrapper, component, **({"learn": True} if learns else {}))
+       for name, component in (("wishbone", WishboneWrapper), ("axi-lite", AxiLiteWrapper)) for learns in (False, True)},
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
     "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),
 }
@@ -160,7 +169,11 @@ def measure(component, family="ice40"):
         script = Path(folder, "script.ys")
         source.write_text(rtlil.convert(component))
         design = ys.Design()
-        script.write_text(f"read_rtlil {source}\n{SYNTHESIS[family]}\ntee -q -o {cells} stat -json\n")
+        inner = ""
+        if isinstance(component, (WishboneWrapper, AxiLiteWrapper)):
+            Path(folder, "inner.il").write_text(rtlil.convert(Accelerator(component.config), name="accelerator"))
+            inner = f"read_rtlil {folder}/inner.il\nblackbox accelerator\n"
+        script.write_text(f"{inner}read_rtlil {source}\n{SYNTHESIS[family]}\ntee -q -o {cells} stat -json\n")
         with _silence():
             ys.run_pass(f"tee -q -o {log} script {script}", design)
         text = cells.read_text()
@@ -174,6 +187,12 @@ def measure(component, family="ice40"):
     }
 
 
+def _made(name, family):
+    """A design; a wrapper is that of a part's accelerator."""
+    design = DESIGNS[name]
+    return design(family) if isinstance(design, partial) else design()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", choices=SYNTHESIS, default="ice40")
@@ -185,7 +204,7 @@ def main():
             subprocess.run([sys.executable, __file__, "--family", arguments.family, name], check=True)
         return
     [name] = names
-    print(json.dumps({"design": name, "family": arguments.family, **measure(DESIGNS[name](), arguments.family)}), flush=True)
+    print(json.dumps({"design": name, "family": arguments.family, **measure(_made(name, arguments.family), arguments.family)}), flush=True)
 
 
 if __name__ == "__main__":
