@@ -122,7 +122,8 @@ def constants(config: AcceleratorConfig) -> dict[str, int]:
     """{name: value} of the constant registers of a design."""
     plan = config.learning
     values: dict[str, tuple[int, ...]] = {
-        "ID": (VERSION, MAGIC), "IMAGE": (config.image_bytes, config.pixel_bits, plan is not None), "CLASSES": (config.classes, config.result_classes)}
+        "ID": (VERSION, MAGIC),
+        "IMAGE": (config.image_bytes, config.pixel_bits, plan is not None), "CLASSES": (config.classes, config.result_classes)}
     words = {name: BY_NAME[name].pack(*fields) for name, fields in values.items()}
     return words | {"CONFIG": int.from_bytes(config_mark(config.id), "big")}
 

@@ -234,7 +234,8 @@ class RegisterBus(wiring.Component):
         with m.If(enables):
             m.d.sync += enable.eq(self.data)
         flags = Cat(*lines.values())
-        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(flags, Const(0, 16 - len(flags)), known), BY_NAME["INTERRUPT"].offset // 4: enable}
+        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(flags, Const(0, 16 - len(flags)), known),
+                        BY_NAME["INTERRUPT"].offset // 4: enable}
 
     def _learner(self, m):
         """Commands, and accesses to the learner's memory."""

@@ -126,7 +126,7 @@ def test_the_same_processor_without_an_accelerator(tmp_path):
 
 
 def deepest(text):
-    """Bytes of stack below the deepest call of an exported function, by gcc's -fcallgraph-info=su; what the user's functions take is extra."""
+    """Bytes of stack below the deepest call of the driver, by gcc's -fcallgraph-info=su, without the user's functions."""
     frames = {found[1]: int(found[2]) for found in re.finditer(r'title: "([^"]+)" label: "[^"]*?(\d+) bytes', text)}
     calls = {}
     for caller, called in re.findall(r'sourcename: "([^"]+)" targetname: "([^"]+)"', text):
@@ -144,13 +144,14 @@ def test_the_driver_is_small(tmp_path):
     made = design.generate(strategies.smallest_learner(), "generic", out=tmp_path, learn=True, max_classes=4, exemplars=3, forget=True,
                            wrapper="wishbone")
     (made.folder / "struct.c").write_text('#include "fbnn.h"\nfbnn_hw device;\n')
-    for define in ("-DFBNN_HW_MAPPED", "-DNOTHING"):
-        def section(name, *flags):
-            subprocess.run([COMPILER, *FLAGS, "-Os", define, *flags, "-c", f"{name}.c", "-o", f"{name}.o"], cwd=made.folder, check=True)
-            done = subprocess.run([COMPILER.replace("gcc", "size"), f"{name}.o"], cwd=made.folder, capture_output=True, text=True, check=True)
-            return map(int, done.stdout.splitlines()[1].split()[:3])
 
-        text, data, zeros = section("fbnn", "-fcallgraph-info=su")
-        stack, struct = deepest((made.folder / "fbnn.ci").read_text()), sum(section("struct"))
+    def sections(name, *flags):
+        subprocess.run([COMPILER, *FLAGS, "-Os", *flags, "-c", f"{name}.c", "-o", f"{name}.o"], cwd=made.folder, check=True)
+        done = subprocess.run([COMPILER.replace("gcc", "size"), f"{name}.o"], cwd=made.folder, capture_output=True, text=True, check=True)
+        return map(int, done.stdout.splitlines()[1].split()[:3])
+
+    for define in ("-DFBNN_HW_MAPPED", "-DNOTHING"):
+        text, data, zeros = sections("fbnn", define, "-fcallgraph-info=su")
+        stack, struct = deepest((made.folder / "fbnn.ci").read_text()), sum(sections("struct", define))
         print(f"{define}: {text} bytes of text, {stack} of stack, {struct} of struct")
         assert text <= 4096 and data + zeros == 0 and 0 < stack and stack + struct <= 256
