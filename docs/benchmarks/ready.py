@@ -24,7 +24,7 @@ BOARDS = "icebreaker", "icesugar", "pico-ice"
 DESIGNS = {
     "tiny": "--model tiny.pt --target ice40",
     "fast": "--model fast.pt --target ice40",
-    "teach": "--model teach.pt --target ice40 --learn",
+    "teach": "--model teach.pt --target ice40 --learn nearest-mean --unknown --forget",
 }
 """{name: flags of `generate`}."""
 SEEDS = 4

@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "sim/README.md", "boards/README.md", "rtl_out/README.md", "docs/*.md", "docs/results/*.md", "docs/pictures/README.md")
-FILES = ("LICENSE", "CITATION.cff", "rtl_out/example/diagram.svg", "docs/*.html", "docs/*.ipynb", "docs/img/*", "docs/pictures/**/*.jpg",
-         "docs/json/*.json", "docs/benchmarks/*.py", "docs/examples/*.py", "docs/results/figures/*")
+FILES = ("LICENSE", "CITATION.cff", "rtl_out/example/diagram.svg", "docs/*.html", "docs/*.ipynb", "docs/img/**/*.*",
+         "docs/pictures/**/*.jpg", "docs/json/*.json", "docs/benchmarks/*.py", "docs/examples/*.py", "docs/results/figures/*")
 """What the pages show or link to; the files of runs and records stay in the repository."""
 
 

@@ -35,14 +35,14 @@ class Costs:
 # Fitted to the control of version 0.2.12.  Today's takes up to 6 % of the LUTs less, with lists of reads up to 11 %.
 # On ECP5 and 7 series the choice of a start value fits into the LUTs of the adder (docs/benchmarks.md).
 COSTS = {
-    "ice40": Costs(2.125, 1.72, 8.0, 0, 540, 80, start=0.95, bias=60),
+    "ice40": Costs(2.125, 1.72, 8.0, 0, 505, 80, start=0.95, bias=60),
     "ice40-hx8k": Costs(2.125, 1.72, 8.0, 1.375, 540, 160, start=0.95, bias=60),  # an encoder without multipliers
     "ecp5": Costs(2.8, 2.0, 5.0, 0.92, 1000, 260, lists=680, shift=0.3),  # an adder takes two LUTs a bit, beside its carry chain
     "gowin": Costs(2.24, 2.2, 11.6, 0.9, 1800, 90, start=0.13),
     "xilinx7": Costs(2.23, 1.72, 5.0, 0.457, 500, 350),  # plain sums in LUTs of six inputs
 }
 """By target, or family of targets."""
-ENCODERS = {0: 91, 1: 134, 2: 228, 4: 350, 8: 561, None: 67}
+ENCODERS = {0: 56, 1: 134, 2: 228, 4: 350, 8: 561, None: 67}
 """LUTs of a thermometer encoder, by `Target.encoder_bits` (docs/benchmarks/area.py thermometer-8 ..)."""
 
 

@@ -34,6 +34,7 @@ class Delays:
     lut: from each input to the output.  carry: from each pin to the carry.  buffer: through a global buffer, ICE_GB and GlobalMux.
     after: from the clock to the outputs of a kind of cell.  before: {kind of cell: {pin without its number: set-up}}.
     product, total: from the factors and from the summands of a multiplier to each bit of its output; () where it takes no time.
+    summed: of a multiplier with a register behind the sum: from the clock to its output, and the set-up of its pins.
     """
 
     lut: tuple
@@ -43,6 +44,7 @@ class Delays:
     before: dict
     product: tuple = ()
     total: tuple = ()
+    summed: tuple = ()
 
 
 def _before(lut, reset, ram, pad, **more):
@@ -57,7 +59,8 @@ def _before(lut, reset, ram, pad, **more):
 # SLEEP, STANDBY and POWEROFF of an SPRAM change long before its next access.  No table has a multiplier whose product is summed at
 # once.  From the factors to the register of the sum it takes 6.5 ns, from there to the output 2.0 (SB_MAC16_MAC_U_16X16_BYPASS), so a
 # sum is taken to be as late as the product alone (SB_MAC16_MUL_U_16X16_BYPASS).  Summands: SB_MAC16_ADS_U_32P32_BYPASS.  A register
-# inside a multiplier is taken to be as late as that of a logic cell.
+# of a factor or a summand is taken to be as late as that of a logic cell.  No table has the set-up of a summand at the register of the
+# sum; it is taken to be the time to the output.
 DELAYS = {
     "ice40": Delays(
         (1285, 1232, 1205, 874), {"I1": 675, "I2": 609, "CIN": 278}, 1589 + 278,
@@ -68,7 +71,9 @@ DELAYS = {
         (2471, 2662, 3296, 3528, 3845, 4234, 4343, 4438, 6121, 6356, 6692, 6955, 7344, 7551, 7868, 7703,
          8058, 8028, 8041, 8353, 8180, 8154, 8240, 8339, 8247, 8380, 8487, 8607, 8500, 8689, 8873, 9050),
         (2249, 2346, 2536, 2671, 2927, 3117, 3319, 3383, 3412, 3610, 3671, 3963, 3664, 3822, 4277, 4178,
-         4326, 4422, 4631, 4789, 4598, 4506, 4779, 4820, 4681, 4864, 5103, 5044, 4943, 5059, 5108, 5122)),
+         4326, 4422, 4631, 4789, 4598, 4506, 4779, 4820, 4681, 4864, 5103, 5044, 4943, 5059, 5108, 5122),
+        (1978, {"A": 6339, "B": 6504, "C": 5122, "D": 5122, "OHOLDBOT": 431, "OHOLDTOP": 293, "OLOADBOT": 453, "OLOADTOP": 391,
+                "ADDSUBBOT": 2636, "ADDSUBTOP": 1882})),
     "ice40-hx8k": Delays(
         (449, 400, 379, 316), {"I1": 259, "I2": 231, "CIN": 126}, 617 + 154,
         {"ICESTORM_LC": 540, "ICESTORM_RAM": 2146, "SB_IO": 140},
@@ -194,13 +199,24 @@ class Netlist:
         if kind == "ICESTORM_LC":
             return self.setting(cell, "DFF_ENABLE") == 1 and pin not in ("CIN", "COUT", "LO")
         if kind == "ICESTORM_DSP":
-            return bool(OPERAND.fullmatch(pin)) and self.setting(cell, f"{pin[0]}_REG") == 1
+            return self._sums(cell) or bool(OPERAND.fullmatch(pin)) and self.setting(cell, f"{pin[0]}_REG") == 1
         return kind in ("ICESTORM_RAM", "ICESTORM_SPRAM")
+
+    def _sums(self, cell):
+        """Whether each bit of a multiplier's output that is used comes from the register of the sum; the way from a factor's register to
+        that one is inside, and short."""
+        used = [int(pin[2:]) for pin, bits in self.cells[cell]["connections"].items() if bits and pin.startswith("O_")]
+        halves = {"TOP" if bit >= 16 else "BOT" for bit in used}
+        return bool(self.delays.summed) and all(self.setting(cell, f"{half}OUTPUT_SELECT") == 1 for half in halves)
 
     def starts(self):
         """Yields (net, cell, pin, Edge, ps) of each output of a register."""
         for net, (cell, pin) in self.driver.items():
             kind = self.cells[cell]["type"]
+            if kind == "ICESTORM_DSP" and self._sums(cell):
+                if edge := self.edge(cell, pin):
+                    yield net, cell, pin, edge, self.delays.summed[0]
+                continue
             inside = [ps for name, ps in self._product(cell, pin).items() if self.registered(cell, name)] if kind == "ICESTORM_DSP" else []
             if (inside or self.registered(cell, pin)) and (edge := self.edge(cell, pin)):
                 yield net, cell, pin, edge, self.delays.after[kind] + max(inside, default=0)
@@ -209,6 +225,8 @@ class Netlist:
         """Yields (net, cell, pin, Edge, ps) of each input of a register: the set-up of the pin that the router took."""
         for name, cell in self.cells.items():
             before = self.delays.before.get(cell["type"], {})
+            if cell["type"] == "ICESTORM_DSP" and self._sums(name):
+                before = self.delays.summed[1] | {bus: ps for bus, ps in before.items() if self.setting(name, f"{bus}_REG")}
             for pin, bits in cell["connections"].items():
                 ps = before.get(self.pin(name, pin)) if pin in before else before.get(pin.rstrip("0123456789").rstrip("_"))
                 if bits and ps is not None and self.registered(name, pin) and (edge := self.edge(name, pin)):
@@ -224,7 +242,7 @@ class Netlist:
                 ways = self._lut(cell)
             elif kind == "SB_GB":
                 ways = {"USER_SIGNAL_TO_GLOBAL_BUFFER": self.delays.buffer}
-            elif kind == "ICESTORM_DSP":
+            elif kind == "ICESTORM_DSP" and not self._sums(cell):
                 ways = {name: ps for name, ps in self._product(cell, pin).items() if not self.registered(cell, name)}
             else:
                 continue

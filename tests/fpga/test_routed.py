@@ -119,6 +119,21 @@ def test_multipliers():
         ns(text, multiplied(), parts=replace(UP5K, product=(), total=()))
 
 
+def test_a_multiplier_that_sums():
+    """Its output comes from the register of the sum, and its inputs end there, or at their own registers."""
+    text = delays(0, 3000) + f"(INTERCONNECT a/O {NAMES[1]}/A_3 (9000:9000:9000) (9000:9000:9000))\n"
+    text += f"(INTERCONNECT a/O {NAMES[1]}/OLOADBOT (20000:20000:20000) (20000:20000:20000))\n"
+    made = multiplied(BOTOUTPUT_SELECT="01")
+    assert ns(text, made) == pytest.approx((1391 + 9000 + 6339) / 1000)
+    assert ns(text, multiplied(BOTOUTPUT_SELECT="01", A_REG="1")) == pytest.approx((1391 + 9000 + 14) / 1000)
+    assert ns(delays(0, 9000), multiplied(BOTOUTPUT_SELECT="01", A_REG="1", D_REG="1")) == pytest.approx((1978 + 9000 + 728) / 1000)
+    last = cell(made, NAMES[1])
+    last["connections"]["OLOADBOT"], last["port_directions"]["OLOADBOT"] = [2], "input"
+    assert ns(text, made) == pytest.approx((1391 + 20000 + 453) / 1000)
+    last["connections"]["O_20"], last["port_directions"]["O_20"] = [6], "output"
+    assert ns(text, made) == pytest.approx((1391 + 9000 + 6356 + 3000 + 728) / 1000), "half of it is no register"
+
+
 def test_a_loop():
     made = design()
     cell(made, NAMES[1])["connections"]["I1"] = [3]
@@ -168,6 +183,10 @@ def test_delays_are_those_of_project_icestorm(target, device):
     pairs += [(ps, setups[names[kind][0], names[kind][1].get(pin, pin)]) for kind, pins in own.before.items() for pin, ps in pins.items()]
     for row, kind, pins in ((own.product, "MUL_U_16X16", "AB"), (own.total, "ADS_U_32P32", "CD")):
         pairs += [(ps, max(ways[f"SB_MAC16_{kind}_BYPASS", pin, f"O[{bit}]"] for pin in pins)) for bit, ps in enumerate(row)]
+    if own.summed:
+        summing = "SB_MAC16_MAC_U_16X16_BYPASS"
+        pairs += [(own.summed[0], ways[summing, "CLK", "O"])]
+        pairs += [(ps, max(own.total) if pin in "CD" else setups[summing, pin]) for pin, ps in own.summed[1].items()]
     assert len(pairs) > 25 and all(abs(ps - table) <= 1 for ps, table in pairs), [pair for pair in pairs if abs(pair[0] - pair[1]) > 1]
 
 

@@ -110,7 +110,7 @@ def test_widths_are_those_of_the_design():
 
 
 def test_the_picture_in_the_docs_is_the_one_that_generate_draws():
-    picture = Path(__file__).parents[2] / "docs/img/3mb-ice40.svg"
+    picture = Path(__file__).parents[2] / "docs/img/gallery/3mb.svg"
     assert picture.read_text() == diagram(CASES["3mb on ice40"]()), "fbnn-hw generate --model 3mb.pt --target ice40; copy its diagram.svg"
 
 
