@@ -16,9 +16,9 @@ enum { BANKS, LABELS, COUNTS, PRESENTED, SCALARS, NOISE };
 enum { CLASSES, EXEMPLARS, FROZEN }; /* words of SCALARS */
 
 #define FORGOTTEN 0x8000u  /* in PRESENTED */
+#define WORDS ((FBNN_HW_THIS_WORD_BITS + 31) / 32)  /* of 32 bits, of a word of the learner's memory */
 #define FIRST_WORDS 8u     /* of an image, before each of which there may be no room: the weights are not loaded */
 #define MAGIC 0x316e6266u  /* "fbn1" */
-static const uint8_t register_bits[] = {31, 63, 47};
 
 /* Waiting. */
 
@@ -56,14 +56,16 @@ static int settle(fbnn_hw *device) {
 /* Any design. */
 
 int fbnn_hw_identify(fbnn_hw *device) {
-    uint32_t classes;
+    uint32_t word;
     device->sampled = 0;
     if (GET(device, FBNN_HW_ID) != FBNN_HW_THIS_ID) return FBNN_HW_STRANGE;
     device->config = GET(device, FBNN_HW_CONFIG);
-    device->image_bytes = GET(device, FBNN_HW_IMAGE) & FBNN_HW_IMAGE_BYTES;
-    classes = GET(device, FBNN_HW_CLASSES);
-    device->shipped = (uint16_t)PART(classes, FBNN_HW_CLASSES_SHIPPED);
-    device->most = (uint16_t)PART(classes, FBNN_HW_CLASSES_MOST);
+    word = GET(device, FBNN_HW_IMAGE);
+    device->image_bytes = word & FBNN_HW_IMAGE_BYTES;
+    device->learns = (word & FBNN_HW_IMAGE_LEARNS) != 0;
+    word = GET(device, FBNN_HW_CLASSES);
+    device->shipped = (uint16_t)PART(word, FBNN_HW_CLASSES_SHIPPED);
+    device->most = (uint16_t)PART(word, FBNN_HW_CLASSES_MOST);
     PUT(device, FBNN_HW_INTERRUPT, device->wait ? FBNN_HW_INTERRUPT_DONE | FBNN_HW_INTERRUPT_FINISHED : 0);
     return FBNN_HW_OK;
 }
@@ -109,8 +111,7 @@ int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *resu
     result->answer = (uint16_t)PART(word, FBNN_HW_RESULT_CLASS);
     result->unknown = (word & FBNN_HW_RESULT_UNKNOWN) != 0;
     result->cycles = GET(device, FBNN_HW_CYCLES);
-    result->logits = device->shipped;
-    if (fbnn_hw_known(device, &result->logits) == FBNN_HW_TIMEOUT) return FBNN_HW_TIMEOUT;
+    if (fbnn_hw_known(device, &result->logits)) result->logits = device->shipped;
     for (i = 0; logits && i < result->logits; i++) logits[i] = (int32_t)GET(device, FBNN_HW_LOGITS + 4 * i);
     PUT(device, FBNN_HW_STATUS, FBNN_HW_STATUS_DONE);
     device->sampled = 1;
@@ -126,14 +127,14 @@ int fbnn_hw_classify_many(fbnn_hw *device, const uint8_t *images, size_t count, 
 /* A learner. */
 
 int fbnn_hw_known(fbnn_hw *device, uint16_t *classes) {
-    if (!GET(device, FBNN_HW_LEARNER)) return FBNN_HW_UNFIT;
-    *classes = (uint16_t)GET(device, FBNN_HW_KNOWN);
+    if (!device->learns) return FBNN_HW_UNFIT;
+    *classes = (uint16_t)PART(GET(device, FBNN_HW_STATUS), FBNN_HW_STATUS_KNOWN);
     return FBNN_HW_OK;
 }
 
 static int command(fbnn_hw *device, uint32_t number, uint32_t label, uint32_t count) {
     uint32_t status;
-    if (!GET(device, FBNN_HW_LEARNER)) return FBNN_HW_UNFIT;
+    if (!device->learns) return FBNN_HW_UNFIT;
     if (settle(device)) return FBNN_HW_TIMEOUT;
     if ((number == LEARN || number == STORE) && !device->sampled) return FBNN_HW_SAMPLE;
     PUT(device, FBNN_HW_COMMAND, number | label << FBNN_HW_COMMAND_LABEL_LOW | count << FBNN_HW_COMMAND_COUNT_LOW);
@@ -155,10 +156,15 @@ int fbnn_hw_rehearse(fbnn_hw *device, uint32_t count) {
     return failed;
 }
 
-/* The learner's memory. */
+/* The learner's memory: where everything lies are constants of this design, in registers.h. */
 
-/* Words of 32 bits of one of its words. */
-static uint32_t word_size(fbnn_hw *device) { return ((GET(device, FBNN_HW_LEARNER) & FBNN_HW_LEARNER_WORD_BITS) + 31) / 32; }
+#if FBNN_HW_THIS_WORD_BITS
+
+static const uint8_t register_bits[] = {31, 63, 47};
+
+static int fits(fbnn_hw *device) {
+    return !device->learns ? FBNN_HW_UNFIT : device->config != FBNN_HW_THIS_CONFIG ? FBNN_HW_STRANGE : FBNN_HW_OK;
+}
 
 static int access(fbnn_hw *device, uint32_t space, uint32_t address, uint32_t write) {
     PUT(device, FBNN_HW_ACCESS, space | address << FBNN_HW_ACCESS_ADDRESS_LOW | write);
@@ -166,77 +172,66 @@ static int access(fbnn_hw *device, uint32_t space, uint32_t address, uint32_t wr
 }
 
 int fbnn_hw_peek(fbnn_hw *device, uint32_t space, uint32_t address, uint32_t *word) {
-    uint32_t i, size = word_size(device);
-    if (!size) return FBNN_HW_UNFIT;
-    if (access(device, space, address, 0)) return FBNN_HW_TIMEOUT;
-    for (i = 0; i < size; i++) word[i] = GET(device, FBNN_HW_DATA + 4 * i);
-    return FBNN_HW_OK;
+    uint32_t i;
+    int failed = fits(device);
+    if (!failed) failed = access(device, space, address, 0);
+    for (i = 0; i < WORDS && !failed; i++) word[i] = GET(device, FBNN_HW_DATA + 4 * i);
+    return failed;
 }
 
 int fbnn_hw_poke(fbnn_hw *device, uint32_t space, uint32_t address, const uint32_t *word) {
-    uint32_t i, size = word_size(device);
-    if (!size) return FBNN_HW_UNFIT;
-    for (i = 0; i < size; i++) PUT(device, FBNN_HW_DATA + 4 * i, word[i]);
-    return access(device, space, address, FBNN_HW_ACCESS_WRITE);
+    uint32_t i;
+    int failed = fits(device);
+    for (i = 0; i < WORDS && !failed; i++) PUT(device, FBNN_HW_DATA + 4 * i, word[i]);
+    return failed ? failed : access(device, space, address, FBNN_HW_ACCESS_WRITE);
 }
 
-/* A short word: none of more than 32 bits is written to these spaces. */
+/* A short word: of the others of 32 bits nothing is read or written. */
 static int peek_short(fbnn_hw *device, uint32_t space, uint32_t address, uint32_t *value) {
-    uint32_t word[4];
-    int failed = fbnn_hw_peek(device, space, address, word);
-    *value = word[0];
+    int failed = access(device, space, address, 0);
+    *value = GET(device, FBNN_HW_DATA);
     return failed;
 }
 
 static int poke_short(fbnn_hw *device, uint32_t space, uint32_t address, uint32_t value) {
-    uint32_t word[4] = {0, 0, 0, 0};
-    word[0] = value;
-    return fbnn_hw_poke(device, space, address, word);
+    PUT(device, FBNN_HW_DATA, value);
+    return access(device, space, address, FBNN_HW_ACCESS_WRITE);
 }
 
-/* Where everything lies. */
-typedef struct {
-    uint32_t banks, table, table_rows, slots, slots_base, slot_rows, used, known;
-} places;
-
-static int find(fbnn_hw *device, places *at) {
-    uint32_t learner = GET(device, FBNN_HW_LEARNER), table = GET(device, FBNN_HW_TABLE), exemplars = GET(device, FBNN_HW_EXEMPLARS);
-    if (!learner) return FBNN_HW_UNFIT;
-    if (settle(device)) return FBNN_HW_TIMEOUT;
-    at->banks = PART(learner, FBNN_HW_LEARNER_BANKS);
-    at->table = PART(table, FBNN_HW_TABLE_FIRST);
-    at->table_rows = PART(table, FBNN_HW_TABLE_ROWS);
-    at->slots = GET(device, FBNN_HW_SLOTS);
-    at->slots_base = PART(exemplars, FBNN_HW_EXEMPLARS_FIRST);
-    at->slot_rows = at->slots ? PART(exemplars, FBNN_HW_EXEMPLARS_ROWS) / at->slots : 0;
-    at->known = GET(device, FBNN_HW_KNOWN);
-    return peek_short(device, SCALARS, EXEMPLARS, &at->used);
+static int begin(fbnn_hw *device) {
+    int failed = fits(device);
+    return failed ? failed : settle(device);
 }
 
 /* Forgetting.  The mirror of a forgotten class is not read: its score is the lowest. */
 
-static int forget_row(fbnn_hw *device, const places *at, uint32_t label) {
-    static const uint32_t zeros[4] = {0, 0, 0, 0};
-    uint32_t learner = GET(device, FBNN_HW_LEARNER), i, row;
-    uint32_t counters = PART(learner, FBNN_HW_LEARNER_CHUNKS) * device->most;
-    uint32_t mirror = PART(learner, FBNN_HW_LEARNER_PLANES) * ((device->most + at->banks - 1) / at->banks);
-    for (row = at->table; row < at->table + at->table_rows; row += counters + mirror)
-        for (i = 0; i < counters * at->banks; i++)
-            if (i / at->banks % device->most == label && fbnn_hw_poke(device, BANKS, row * at->banks + i, zeros)) return FBNN_HW_TIMEOUT;
+static int forget_row(fbnn_hw *device, uint32_t label) {
+    static const uint32_t zeros[WORDS];
+    uint32_t most = device->most, i, row, counters = FBNN_HW_THIS_CHUNKS * most;
+    uint32_t mirror = FBNN_HW_THIS_PLANES * ((most + FBNN_HW_THIS_BANKS - 1) / FBNN_HW_THIS_BANKS);
+    for (row = FBNN_HW_THIS_TABLE; row < FBNN_HW_THIS_TABLE + FBNN_HW_THIS_TABLE_ROWS; row += counters + mirror)
+        for (i = 0; i < counters * FBNN_HW_THIS_BANKS; i++)
+            if (i / FBNN_HW_THIS_BANKS % most == label && fbnn_hw_poke(device, BANKS, row * FBNN_HW_THIS_BANKS + i, zeros))
+                return FBNN_HW_TIMEOUT;
     return FBNN_HW_OK;
 }
 
+/* The place of a word of an exemplar. */
+static uint32_t slot_word(uint32_t row, uint32_t slot, uint32_t bank) {
+    return (FBNN_HW_THIS_SLOTS_BASE + row * FBNN_HW_THIS_SLOTS + slot) * FBNN_HW_THIS_BANKS + bank;
+}
+
 /* The exemplars of a class leave, the others move down. */
-static int forget_exemplars(fbnn_hw *device, places *at, uint32_t label) {
-    uint32_t slot, kept = 0, found, r, bank, word[4];
-    for (slot = 0; slot < at->used; slot++) {
+static int forget_exemplars(fbnn_hw *device, uint32_t label) {
+    uint32_t slot, used, kept = 0, found, r, bank, word[WORDS];
+    if (peek_short(device, SCALARS, EXEMPLARS, &used)) return FBNN_HW_TIMEOUT;
+    for (slot = 0; slot < used; slot++) {
         if (peek_short(device, LABELS, slot, &found)) return FBNN_HW_TIMEOUT;
         if (found == label) continue;
-        for (r = 0; r < at->slot_rows && kept != slot; r++)
-            for (bank = 0; bank < at->banks; bank++) {
-                uint32_t row = at->slots_base + r * at->slots;
-                if (fbnn_hw_peek(device, BANKS, (row + slot) * at->banks + bank, word)) return FBNN_HW_TIMEOUT;
-                if (fbnn_hw_poke(device, BANKS, (row + kept) * at->banks + bank, word)) return FBNN_HW_TIMEOUT;
+        for (r = 0; r < FBNN_HW_THIS_SLOT_ROWS && kept != slot; r++)
+            for (bank = 0; bank < FBNN_HW_THIS_BANKS; bank++) {
+                if (fbnn_hw_peek(device, BANKS, slot_word(r, slot, bank), word)) return FBNN_HW_TIMEOUT;
+                if (fbnn_hw_poke(device, BANKS, slot_word(r, kept, bank), word)) return FBNN_HW_TIMEOUT;
             }
         if (poke_short(device, LABELS, kept++, found)) return FBNN_HW_TIMEOUT;
     }
@@ -244,26 +239,27 @@ static int forget_exemplars(fbnn_hw *device, places *at, uint32_t label) {
 }
 
 int fbnn_hw_forget(fbnn_hw *device, uint16_t label) {
-    places at;
-    uint32_t i, word, left = 0, own = FORGOTTEN;
-    int failed = find(device, &at);
+    uint32_t i, word, known, left = 0, own = FORGOTTEN;
+    int failed = begin(device);
     if (failed) return failed;
-    if (!(GET(device, FBNN_HW_LEARNER) & FBNN_HW_LEARNER_FORGETS)) return FBNN_HW_UNFIT;
-    if (GET(device, FBNN_HW_STATUS) & FBNN_HW_STATUS_FROZEN) return FBNN_HW_FROZEN;
-    for (i = 0; i < at.known; i++) {
+    if (!FBNN_HW_THIS_FORGETS) return FBNN_HW_UNFIT;
+    word = GET(device, FBNN_HW_STATUS);
+    if (word & FBNN_HW_STATUS_FROZEN) return FBNN_HW_FROZEN;
+    known = PART(word, FBNN_HW_STATUS_KNOWN);
+    for (i = 0; i < known; i++) {
         if (peek_short(device, PRESENTED, i, &word)) return FBNN_HW_TIMEOUT;
         left += !(word & FORGOTTEN);
         if (i == label) own = word;
     }
     if (own & FORGOTTEN || (device->shipped && left == 1)) return FBNN_HW_LABEL;
-    if (poke_short(device, PRESENTED, label, FORGOTTEN) || forget_row(device, &at, label) || forget_exemplars(device, &at, label)
+    if (poke_short(device, PRESENTED, label, FORGOTTEN) || forget_row(device, label) || forget_exemplars(device, label)
         || poke_short(device, COUNTS, label, 0)) return FBNN_HW_TIMEOUT;
-    for (; at.known > device->shipped; at.known--) {
-        if (peek_short(device, PRESENTED, at.known - 1, &word)) return FBNN_HW_TIMEOUT;
+    for (; known > device->shipped; known--) {
+        if (peek_short(device, PRESENTED, known - 1, &word)) return FBNN_HW_TIMEOUT;
         if (!(word & FORGOTTEN)) break;
-        if (poke_short(device, PRESENTED, at.known - 1, 0)) return FBNN_HW_TIMEOUT;
+        if (poke_short(device, PRESENTED, known - 1, 0)) return FBNN_HW_TIMEOUT;
     }
-    return poke_short(device, SCALARS, CLASSES, at.known);
+    return poke_short(device, SCALARS, CLASSES, known);
 }
 
 /* Snapshots: MAGIC, the configuration id, the words in the order of `state`, a CRC-32 of all that, each lowest byte first. */
@@ -273,8 +269,9 @@ typedef struct {
     void (*write)(void *file, uint32_t at, uint8_t byte); /* a snapshot is taken */
     uint8_t (*read)(void *file, uint32_t at);             /* else one is tried or taken up */
     void *file;
-    uint32_t at, crc;
-    int changes; /* it is taken up */
+    uint32_t at, crc, used;
+    uint16_t known;
+    uint8_t frozen, changes; /* changes: it is taken up */
 } stream;
 
 static uint32_t pass(stream *s, uint32_t value, uint32_t bytes) {
@@ -292,7 +289,7 @@ static uint32_t pass(stream *s, uint32_t value, uint32_t bytes) {
 
 /* `count` words of `bits` bits of a space. */
 static int words(stream *s, uint32_t space, uint32_t address, uint32_t count, uint32_t bits) {
-    uint32_t word[4] = {0, 0, 0, 0}, i;
+    uint32_t word[WORDS] = {0}, i;
     for (; count; count--, address++) {
         if (s->write && fbnn_hw_peek(s->device, space, address, word)) return FBNN_HW_TIMEOUT;
         for (i = 0; 32 * i < bits; i++) word[i] = pass(s, word[i], bits - 32 * i < 32 ? (bits - 32 * i + 7) / 8 : 4);
@@ -317,51 +314,80 @@ static int bits(stream *s, uint32_t number) {
     return FBNN_HW_OK;
 }
 
-static int state(stream *s, places *at) {
-    fbnn_hw *device = s->device;
-    uint32_t size = GET(device, FBNN_HW_LEARNER) & FBNN_HW_LEARNER_WORD_BITS, r, i, frozen = 0;
-    int failed = 0;
+/* The numbers of classes and of exemplars, and whether it is frozen. */
+static int counts(stream *s) {
+    uint32_t known = 0, used = 0, frozen = 0;
+    if (s->write && (peek_short(s->device, SCALARS, CLASSES, &known) || peek_short(s->device, SCALARS, EXEMPLARS, &used)
+                     || peek_short(s->device, SCALARS, FROZEN, &frozen))) return FBNN_HW_TIMEOUT;
+    s->known = (uint16_t)pass(s, known, 2);
+    s->used = pass(s, used, 4);
+    s->frozen = (uint8_t)pass(s, frozen, 1);
+    return s->known > s->device->most || s->known < s->device->shipped || s->used > FBNN_HW_THIS_SLOTS || s->frozen > 1
+        ? FBNN_HW_DAMAGED : FBNN_HW_OK;
+}
+
+static int state(stream *s) {
+    uint32_t i;
+    int failed;
     s->at = 0;
     s->crc = ~0u;
-    if (s->write) failed = peek_short(device, SCALARS, FROZEN, &frozen);
-    if (pass(s, MAGIC, 4) != MAGIC || pass(s, device->config, 4) != device->config) return FBNN_HW_DAMAGED;
-    at->known = pass(s, at->known, 2);
-    at->used = pass(s, at->used, 4);
-    frozen = pass(s, frozen, 1);
-    if (at->known > device->most || at->known < device->shipped || at->used > at->slots || frozen > 1) return FBNN_HW_DAMAGED;
+    if (pass(s, MAGIC, 4) != MAGIC || pass(s, FBNN_HW_THIS_CONFIG, 4) != FBNN_HW_THIS_CONFIG) return FBNN_HW_DAMAGED;
+    failed = counts(s);
     /* No exemplars while the rest is written, so that an interrupted learner still comes to rest. */
-    if (s->changes) failed = poke_short(device, SCALARS, EXEMPLARS, 0);
+    if (s->changes && !failed) failed = poke_short(s->device, SCALARS, EXEMPLARS, 0);
     for (i = 0; i < 3 && !failed; i++) failed = bits(s, i);
-    if (!failed) failed = words(s, PRESENTED, 0, device->most, 16);
-    if (!failed) failed = words(s, COUNTS, 0, device->most, 16);
-    if (!failed) failed = words(s, BANKS, at->table * at->banks, at->table_rows * at->banks, size);
-    if (!failed) failed = words(s, LABELS, 0, at->used, 16);
-    for (r = 0; r < at->slot_rows && !failed; r++)
-        failed = words(s, BANKS, (at->slots_base + r * at->slots) * at->banks, at->used * at->banks, size);
-    for (i = 0; i < 3 && s->changes && !failed; i++)
-        failed = poke_short(device, SCALARS, i, i == CLASSES ? at->known : i == EXEMPLARS ? at->used : frozen);
+    if (!failed) failed = words(s, PRESENTED, 0, s->device->most, 16);
+    if (!failed) failed = words(s, COUNTS, 0, s->device->most, 16);
+    if (!failed) failed = words(s, BANKS, FBNN_HW_THIS_TABLE * FBNN_HW_THIS_BANKS, FBNN_HW_THIS_TABLE_ROWS * FBNN_HW_THIS_BANKS,
+                                FBNN_HW_THIS_WORD_BITS);
+    if (!failed) failed = words(s, LABELS, 0, s->used, 16);
+    for (i = 0; i < FBNN_HW_THIS_SLOT_ROWS && !failed; i++)
+        failed = words(s, BANKS, slot_word(i, 0, 0), s->used * FBNN_HW_THIS_BANKS, FBNN_HW_THIS_WORD_BITS);
+    if (s->changes && !failed)
+        failed = poke_short(s->device, SCALARS, CLASSES, s->known) || poke_short(s->device, SCALARS, EXEMPLARS, s->used)
+            || poke_short(s->device, SCALARS, FROZEN, s->frozen) ? FBNN_HW_TIMEOUT : FBNN_HW_OK;
     return failed;
 }
 
 int fbnn_hw_snapshot(fbnn_hw *device, void (*write)(void *file, uint32_t at, uint8_t byte), void *file, uint32_t *bytes) {
-    stream s = {device, write, 0, file, 0, 0, 0};
-    places at;
-    int failed = find(device, &at);
-    if (!failed) failed = state(&s, &at);
+    stream s = {device, write, 0, file, 0, 0, 0, 0, 0, 0};
+    int failed = begin(device);
+    if (!failed) failed = state(&s);
     if (!failed) pass(&s, ~s.crc, 4);
     *bytes = s.at;
     return failed;
 }
 
 int fbnn_hw_restore(fbnn_hw *device, uint8_t (*read)(void *file, uint32_t at), void *file) {
-    stream s = {device, 0, read, file, 0, 0, 0};
-    places at;
+    stream s = {device, 0, read, file, 0, 0, 0, 0, 0, 0};
     uint32_t crc;
-    int failed = find(device, &at);
-    if (!failed) failed = state(&s, &at);
+    int failed = begin(device);
+    if (!failed) failed = state(&s);
     if (failed) return failed;
     crc = ~s.crc;
     if (pass(&s, 0, 4) != crc) return FBNN_HW_DAMAGED;
     s.changes = 1;
-    return state(&s, &at);
+    return state(&s);
 }
+
+#else
+
+int fbnn_hw_peek(fbnn_hw *device, uint32_t space, uint32_t address, uint32_t *word) {
+    return (void)device, (void)space, (void)address, (void)word, FBNN_HW_UNFIT;
+}
+
+int fbnn_hw_poke(fbnn_hw *device, uint32_t space, uint32_t address, const uint32_t *word) {
+    return (void)device, (void)space, (void)address, (void)word, FBNN_HW_UNFIT;
+}
+
+int fbnn_hw_forget(fbnn_hw *device, uint16_t label) { return (void)device, (void)label, FBNN_HW_UNFIT; }
+
+int fbnn_hw_snapshot(fbnn_hw *device, void (*write)(void *file, uint32_t at, uint8_t byte), void *file, uint32_t *bytes) {
+    return (void)device, (void)write, (void)file, *bytes = 0, FBNN_HW_UNFIT;
+}
+
+int fbnn_hw_restore(fbnn_hw *device, uint8_t (*read)(void *file, uint32_t at), void *file) {
+    return (void)device, (void)read, (void)file, FBNN_HW_UNFIT;
+}
+
+#endif

@@ -9,7 +9,8 @@
 enum {
     FBNN_HW_OK,
     FBNN_HW_TIMEOUT,   /* `polls` reads of STATUS were not enough, or `wait` gave up */
-    FBNN_HW_STRANGE,   /* identify: no accelerator answers, or one of later registers */
+    FBNN_HW_STRANGE,   /* identify: no accelerator answers, or one of later registers; of the learner's memory: not the design that
+                          registers.h is of */
     FBNN_HW_LOST,      /* the accelerator did not take the image in time; it is ready for the next */
     FBNN_HW_UNFIT,     /* the design does not learn, or cannot forget */
     FBNN_HW_SAMPLE,    /* no image was classified before */
@@ -30,9 +31,10 @@ typedef struct {
     uint32_t polls;         /* reads of STATUS after which a wait ends; 0: it does not */
     /* fbnn_hw_identify sets these. */
     uint32_t config;      /* the configuration id */
-    uint32_t image_bytes; /* of an image: R, G, B of each pixel, row by row, or packed levels */
     uint16_t shipped, most; /* classes after reset, and that there is room for */
-    uint8_t sampled;      /* an image was classified, so that it can be learned */
+    uint32_t image_bytes : 24; /* of an image: R, G, B of each pixel, row by row, or packed levels */
+    uint32_t learns : 1;  /* the design learns */
+    uint32_t sampled : 1; /* an image was classified, so that it can be learned */
 } fbnn_hw;
 
 typedef struct {

@@ -35,6 +35,7 @@ ALLOWED = {
     "simulate": MACHINE | {"rtl", "targets"},
     "design": MACHINE | {"data", "targets", "rtl", "report", "compile", "simulate", "__init__"},
     "board": MACHINE | {"data", "link", "design", "simulate"},
+    "litex": {"base", "machine", "design"},
     "studio": {"base", "data", "machine", "link", "design"},
     "cli": MACHINE | {"checkpoints", "foreign", "compile", "targets", "rtl", "fpga", "simulate", "link", "report", "nn", "data",
                       "train", "design", "board", "studio", "__init__"},

@@ -14,6 +14,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from amaranth.back import rtlil
@@ -41,6 +42,7 @@ from fbnn_hw.rtl.levels import LevelUnpacker
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.qspi_flash import FlashChip, FlashReader
+from fbnn_hw.rtl.registers import AxiLiteWrapper, WishboneWrapper
 from fbnn_hw.rtl.sdram import CHIPS, SdramReader
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
@@ -90,6 +92,11 @@ def mean_learner(**options):
 def accelerator(**options):
     """For 0.5mb on an iCE40UP5K, P = 4; one that learns has 16 classes.  options: of `generate`."""
     return Accelerator(designs.plan(load("0.5mb.pt"), "ice40", outputs=4, **options).config)
+
+
+def wrapper(component, family, **options):
+    """Around the accelerator of tiny, which is a black box."""
+    return component(designs.plan(load("tiny.pt"), family, **options).config)
 
 
 def keeper(**options):
@@ -155,6 +162,8 @@ DESIGNS = {
     "accelerator-mean": lambda: accelerator(learn="nearest-mean", max_classes=16),
     "accelerator-mean-unknown-forget": lambda: accelerator(learn="nearest-mean", max_classes=16, unknown=True, forget=True),
     "learner-skip": lambda: learner(Head(1024, 2, 128, 2, 2)),
+    **{f"{name}{'-learn' * learns}": partial(wrapper, component, **({"learn": True} if learns else {}))
+       for name, component in (("wishbone", WishboneWrapper), ("axi-lite", AxiLiteWrapper)) for learns in (False, True)},
     "camera": lambda: CameraFrontEnd(OV7670),
     "camera-grey": lambda: CameraFrontEnd(HM01B0),
     "device": lambda: Device("ov7670", learn="nearest-mean", max_classes=16, unknown=True, forget=True),
@@ -192,7 +201,11 @@ def measure(component, family="ice40"):
         text = rtlil.convert(component)
         source.write_text(text + getattr(component, "black_box", ""))
         design = ys.Design()
-        script.write_text(f"read_rtlil {source}\n{SYNTHESIS[family]}\ntee -q -o {cells} stat -json\n")
+        inner = ""
+        if isinstance(component, (WishboneWrapper, AxiLiteWrapper)):
+            Path(folder, "inner.il").write_text(rtlil.convert(Accelerator(component.config), name="accelerator"))
+            inner = f"read_rtlil {folder}/inner.il\nblackbox accelerator\n"
+        script.write_text(f"{inner}read_rtlil {source}\n{SYNTHESIS[family]}\ntee -q -o {cells} stat -json\n")
         with _silence():
             ys.run_pass(f"tee -q -o {log} script {script}", design)
         text = cells.read_text()
@@ -206,6 +219,12 @@ def measure(component, family="ice40"):
     }
 
 
+def _made(name, family):
+    """A design; a wrapper is that of a part's accelerator."""
+    design = DESIGNS[name]
+    return design(family) if isinstance(design, partial) else design()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", choices=SYNTHESIS, default="ice40")
@@ -217,7 +236,7 @@ def main():
             subprocess.run([sys.executable, __file__, "--family", arguments.family, name], check=True)
         return
     [name] = names
-    print(json.dumps({"design": name, "family": arguments.family, **measure(DESIGNS[name](), arguments.family)}), flush=True)
+    print(json.dumps({"design": name, "family": arguments.family, **measure(_made(name, arguments.family), arguments.family)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 from .. import __version__
 from ..base.files import bundled
 from ..machine.config import AcceleratorConfig
-from ..machine.registers import ADDRESS_BITS, LOGITS, PATIENCE, REGISTERS, Field, Register, constants, of_design
+from ..machine.registers import ADDRESS_BITS, LOGITS, PATIENCE, REGISTERS, Field, Register, constants, geometry, of_design
 
 DRIVER = bundled("driver")
 
@@ -30,6 +30,7 @@ def header(config: AcceleratorConfig) -> str:
                 lines.append(f"#define {name}_{field.name}_LOW {field.low}")
     lines += ["", "/* The constants of this design. */"]
     lines += [f"#define FBNN_HW_THIS_{name} {value:#010x}u" for name, value in values.items()]
+    lines += [f"#define FBNN_HW_THIS_{name} {value}u /* {meaning} */" for name, (value, meaning) in geometry(config).items()]
     return "\n".join([*lines, "", "#endif", ""])
 
 
@@ -41,7 +42,7 @@ def description(config: AcceleratorConfig) -> str:
             {"name": r.name, "offset": r.offset, "words": r.words, "access": r.access, "meaning": r.meaning,
              **({"value": values[r.name]} if r.name in values else {}),
              "fields": [{"name": f.name, "low": f.low, "bits": f.bits, "meaning": f.meaning} for f in r.fields]}
-            for r in of_design(config)]}, indent=1) + "\n"
+            for r in of_design(config)], "learner": {name: value for name, (value, _) in geometry(config).items()}}, indent=1) + "\n"
 
 
 def page(config: AcceleratorConfig) -> str:
@@ -51,7 +52,8 @@ def page(config: AcceleratorConfig) -> str:
     for register in of_design(config):
         rows.append(f"| {_offsets(register)} | {register.name} | {register.access} | | {register.meaning} |")
         rows += [f"| | | | {_bits(field)} {field.name} | {field.meaning} |" for field in register.fields]
-    constant = ["| constant of this design | value |", "|---|---|", *(f"| {name} | `{value:#010x}` |" for name, value in values.items())]
+    constant = ["| constant of this design | value |", "|---|---|", *(f"| {name} | `{value:#010x}` |" for name, value in values.items()),
+                *(f"| {name}: {meaning} | {value} |" for name, (value, meaning) in geometry(config).items())]
     fills = {"table": "\n".join(rows), "constants": "\n".join(constant), "bits": ADDRESS_BITS, "patience": PATIENCE,
              "logits": f"{LOGITS:#x}"}
     text = (DRIVER / "registers.md").read_text()

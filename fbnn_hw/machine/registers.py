@@ -65,19 +65,10 @@ REGISTERS = (
         Field("VERSION", 0, 8, f"of the registers, {VERSION}"), Field("MAGIC", 8, 24, f"{MAGIC:#x}, the letters fbn"))),
     Register("CONFIG", 0x04, "constant", "the configuration id of config.json, which names the hardware"),
     Register("IMAGE", 0x08, "constant", "of an image", (
-        Field("BYTES", 0, 24, "bytes, as PIXELS takes them"), Field("PIXEL_BITS", 24, 8, "bits of a pixel: 24 of RGB, fewer of levels"))),
+        Field("BYTES", 0, 24, "bytes, as PIXELS takes them"), Field("PIXEL_BITS", 24, 6, "bits of a pixel: 24 of RGB, fewer of levels"),
+        Field("LEARNS", 31, 1, "the design learns"))),
     Register("CLASSES", 0x0C, "constant", "numbers of classes", (
         Field("SHIPPED", 0, 16, "known after reset"), Field("MOST", 16, 16, "that there is room for"))),
-    Register("LEARNER", 0x10, "constant", "how the state of a learner lies in its memory; 0: the design does not learn", (
-        Field("WORD_BITS", 0, 8, "L, bits of a word of a bank"), Field("BANKS", 8, 8, "Q, words of a row"),
-        Field("CHUNKS", 16, 4, "rows of counters of a class behind a word of its weights"),
-        Field("PLANES", 20, 4, "planes of the mirror of the weights"), Field("ADDS", 24, 1, "it keeps sums of samples and no exemplars"),
-        Field("UNKNOWN", 25, 1, "it may answer unknown"), Field("FORGETS", 26, 1, "a class can be forgotten")), True),
-    Register("TABLE", 0x14, "constant", "the rows of the classes: counters and mirror", (
-        Field("FIRST", 0, 16, "the first row"), Field("ROWS", 16, 16, "how many")), True),
-    Register("EXEMPLARS", 0x18, "constant", "the rows of the exemplars", (
-        Field("FIRST", 0, 16, "the first row"), Field("ROWS", 16, 16, "how many")), True),
-    Register("SLOTS", 0x1C, "constant", "exemplars that there is room for", learns=True),
     Register("CONTROL", 0x20, "write", "", (
         Field("RESTART", 0, 1, "1: a reset of the accelerator and of these registers; a learner begins again"),
         Field("FILL", 1, 1, "1: zeros complete the image that was begun; nothing where none was"))),
@@ -90,7 +81,8 @@ REGISTERS = (
         Field("BUSY", 5, 1, "the result of a whole image is to come"),
         Field("PENDING", 6, 1, "a command or an access is not over"),
         Field("REFUSED", 7, 1, "the last command had an illegal label, or the learner was frozen"),
-        Field("FROZEN", 8, 1, "the learner is frozen"))),
+        Field("FROZEN", 8, 1, "the learner is frozen"),
+        Field("KNOWN", 16, 16, "classes that the learner knows now; so many logits are there"))),
     Register("INTERRUPT", 0x28, "read, write", "bits of STATUS that raise `irq`, a level", (
         Field("DONE", 0, 1, "a result is there"), Field("FINISHED", 1, 1, "a command ended"))),
     Register("PIXELS", 0x2C, "write", f"four bytes of an image, the first lowest; waits up to {PATIENCE} clocks for room.  An image begins "
@@ -103,7 +95,6 @@ REGISTERS = (
         Field("NUMBER", 0, 3, ", ".join(f"{c.value} {c.name.lower()}" for c in Command) + "; others do nothing"),
         Field("LABEL", 8, 16, "learn, store: the class number"),
         Field("COUNT", 24, 8, "rehearse: replays; freeze: 1 or 0")), True),
-    Register("KNOWN", 0x44, "read", "classes known now; so many logits are there", learns=True),
     Register("ACCESS", 0x48, "write", "a word of the learner's memory is read into DATA, or written from it; dropped while PENDING", (
         Field("SPACE", 0, 3, ", ".join(f"{s.value} {s.name.lower()}" for s in Space)), Field("WRITE", 7, 1, "1: written"),
         Field("ADDRESS", 8, 24, "of the word")), True),
@@ -131,10 +122,22 @@ def constants(config: AcceleratorConfig) -> dict[str, int]:
     """{name: value} of the constant registers of a design."""
     plan = config.learning
     values: dict[str, tuple[int, ...]] = {
-        "ID": (VERSION, MAGIC), "IMAGE": (config.image_bytes, config.pixel_bits), "CLASSES": (config.classes, config.result_classes)}
-    if plan:
-        values |= {
-            "LEARNER": (plan.lanes, plan.pixels, plan.chunks, plan.planes, plan.adds, plan.unknown, plan.forget),
-            "TABLE": (plan.learn_base, plan.class_rows), "EXEMPLARS": (plan.slots_base, plan.slot_rows * plan.slots)}
+        "ID": (VERSION, MAGIC),
+        "IMAGE": (config.image_bytes, config.pixel_bits, plan is not None), "CLASSES": (config.classes, config.result_classes)}
     words = {name: BY_NAME[name].pack(*fields) for name, fields in values.items()}
-    return words | {"CONFIG": int.from_bytes(config_mark(config.id), "big")} | ({"SLOTS": plan.slots} if plan else {})
+    return words | {"CONFIG": int.from_bytes(config_mark(config.id), "big")}
+
+
+def geometry(config: AcceleratorConfig) -> dict[str, tuple[int, str]]:
+    """{name: (value, meaning)} of how the state of a design's learner lies in its memory; none of one that does not learn.
+
+    No register has them: for a program they are constants of the configuration, and in hardware they would cost LUTs.
+    """
+    plan = config.learning
+    return {} if plan is None else {
+        "WORD_BITS": (plan.lanes, "L, bits of a word of a bank"), "BANKS": (plan.pixels, "Q, words of a row"),
+        "CHUNKS": (plan.chunks, "rows of counters of a class behind a word of its weights"),
+        "PLANES": (plan.planes, "planes of the mirror of the weights"), "FORGETS": (int(plan.forget), "1: a class can be forgotten"),
+        "TABLE": (plan.learn_base, "the first row of the classes: counters and mirror"), "TABLE_ROWS": (plan.class_rows, "how many"),
+        "SLOTS": (plan.slots, "exemplars that there is room for"), "SLOTS_BASE": (plan.slots_base, "the first row of the exemplars"),
+        "SLOT_ROWS": (plan.slot_rows, "rows of an exemplar")}

@@ -136,8 +136,13 @@ class RegisterBus(wiring.Component):
 
     def field(self, register, name):
         """The bits of `data` that are a field."""
+        return self.within(register, name, self.data)
+
+    @staticmethod
+    def within(register, name, word):
+        """The bits of a word that are a field."""
         low, bits = next((field.low, field.bits) for field in BY_NAME[register].fields if field.name == name)
-        return self.data[low:low + bits]
+        return word[low:low + bits]
 
     def _bus(self, m):
         """Accesses: when they are done, and what a read gives."""
@@ -216,18 +221,21 @@ class RegisterBus(wiring.Component):
         busy = self.port("busy")
         lines = {"DONE": self.done, "FINISHED": finished, "LOST": lost, "ROOM": self.room, "INSIDE": self.words.inside,
                  "BUSY": self.computed & ~self.done}
-        ended, dropped = Const(0), self.written & (~self.whole | self.to_pixels & ~self.room)
+        ended, known, dropped = Const(0), Const(0), self.written & (~self.whole | self.to_pixels & ~self.room)
         if self.config.learning:
             lines |= {"PENDING": self.pending, "REFUSED": self.port("refused"), "FROZEN": self.port("frozen")}
             ended = self.commanded & ~self.command_waits & ~busy
             m.d.sync += self.commanded.eq(self.strobes["COMMAND"] & ~self.pending | self.commanded & ~ended)
             dropped |= self.pending & (self.strobes["COMMAND"] | self.strobes["ACCESS"])
+            known = self.port("known", range(self.config.learning.max_classes + 1))
         assert list(lines) == [field.name for field in BY_NAME["STATUS"].fields][:len(lines)]
         m.d.comb += [self.take.eq(status & self.data[0]), self.irq.eq((Cat(self.done, finished) & enable).any())]
         m.d.sync += [finished.eq(finished & ~(status & self.data[1]) | ended), lost.eq(lost & ~(status & self.data[2]) | dropped)]
         with m.If(enables):
             m.d.sync += enable.eq(self.data)
-        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(*lines.values()), BY_NAME["INTERRUPT"].offset // 4: enable}
+        flags = Cat(*lines.values())
+        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(flags, Const(0, 16 - len(flags)), known),
+                        BY_NAME["INTERRUPT"].offset // 4: enable}
 
     def _learner(self, m):
         """Commands, and accesses to the learner's memory."""
@@ -238,34 +246,30 @@ class RegisterBus(wiring.Component):
         self.command_waits = Signal()  # the learner has not taken it
         accessed = Signal()  # an access is not done
         m.d.comb += self.pending.eq(self.commanded | accessed)
-
         taken = stream.Signature(command_layout(plan)).create()
-        label, bits = self.field("COMMAND", "LABEL"), len(taken.payload.label)
-        m.d.comb += taken.valid.eq(self.command_waits)
-        self.ports |= stream_ports("command", taken, True)
-        m.d.sync += self.command_waits.eq(command & ~self.pending | self.command_waits & ~taken.ready)
-        with m.If(command & ~self.pending):
-            m.d.sync += [taken.payload.command.eq(self.field("COMMAND", "NUMBER")), taken.payload.count.eq(self.field("COMMAND", "COUNT")),
-                         # All of them 1 is a label that no class has.
-                         taken.payload.label.eq(label[:bits] | label[bits:].any().replicate(bits))]
-
         asked = stream.Signature(host_layout(plan, Widths(self.config).row)).create()
-        payload = asked.payload
-        m.d.comb += asked.valid.eq(accessed)
-        self.ports |= stream_ports("host", asked, True)
-        m.d.sync += accessed.eq(access & ~self.pending | accessed & ~asked.ready)
-        with m.If(access & ~self.pending):
-            m.d.sync += [payload.space.eq(self.field("ACCESS", "SPACE")), payload.write.eq(self.field("ACCESS", "WRITE")),
-                         payload.address.eq(self.field("ACCESS", "ADDRESS"))]
+        m.d.comb += [taken.valid.eq(self.command_waits), asked.valid.eq(accessed)]
+        self.ports |= stream_ports("command", taken, True) | stream_ports("host", asked, True)
+        m.d.sync += [self.command_waits.eq(command & ~self.pending | self.command_waits & ~taken.ready),
+                     accessed.eq(access & ~self.pending | accessed & ~asked.ready)]
+
+        held = Signal(32)  # the command, or what is accessed
+        label = self.within("COMMAND", "LABEL", held)[:len(taken.payload.label)]
+        m.d.comb += [taken.payload[name].eq(self.within("COMMAND", field, held))
+                     for name, field in (("command", "NUMBER"), ("label", "LABEL"), ("count", "COUNT"))]
+        m.d.comb += [asked.payload[name].eq(self.within("ACCESS", name.upper(), held)) for name in ("space", "write", "address")]
+        with m.If((command | access) & ~self.pending):
+            m.d.sync += held.eq(self.data)
+            with m.If(command & self.field("COMMAND", "LABEL")[len(label):].any()):
+                m.d.sync += label.eq(~0)  # which no class has
         found = self.port("found", plan.host_bits)  # stays until the next access
         first = BY_NAME["DATA"].offset // 4
         for part in range(registers.data_words(plan)):
             bits = slice(32 * part, min(32 * part + 32, plan.host_bits))
             self.values[first + part] = found[bits]
             with m.If(self.written & self.whole & ~self.pending & (self.address == first + part)):
-                m.d.sync += payload.data[bits].eq(self.data)
+                m.d.sync += asked.payload.data[bits].eq(self.data)
         self.port("used", range(plan.slots + 1))  # a word of Space.SCALARS too
-        self.values[BY_NAME["KNOWN"].offset // 4] = self.port("known", range(plan.max_classes + 1))
 
 
 def _weights(config):

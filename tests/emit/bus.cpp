@@ -192,7 +192,7 @@ int main(int count, char **arguments) {
     reset(false);
     tick();
 
-    fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0};
+    fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0, 0};
     std::string line, word;
     while (std::getline(std::cin, line)) {
         std::istringstream in(line);
