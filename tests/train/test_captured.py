@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
 
 import captured  # noqa: E402
 
-RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "ema": 0.9}, {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
+RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "ema": 0.9, "cutmix": 1.0, "cutout": 4, "estimator": "polynomial", "proxies": "clipped"},
+         {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
         [{"name": "c", "model": "tiny", "epochs": 1, "norm": "scales", "init": "a"}]]
 
 
@@ -60,3 +61,10 @@ def test_the_command_of_a_record_has_the_recipe_of_the_run(run):
         parser = argparse.ArgumentParser()
         train.arguments(parser)
         assert train.recipe(parser.parse_args(words)).__dict__ == record["config"], name
+
+
+@pytest.mark.parametrize("change", [{"restarts": 1, "epochs": 2}, {"teacher_views": "augmented"}])
+def test_what_no_graph_has_is_refused_in_one_line(tmp_path, change):
+    images = datasets.load("fixture").first(80)
+    with pytest.raises(SystemExit, match=r"^a: --(restarts 1|teacher-views augmented): no graph of a step has it, expected (0|mirrored); "):
+        captured.make({"name": "a", "model": "tiny", **change}, tmp_path, images, [], None, None)
