@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
 
 import captured  # noqa: E402
 
-RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "ema": 0.9, "cutmix": 1.0, "cutout": 4, "estimator": "polynomial", "proxies": "clipped"},
+MORE = {"cutmix": 1.0, "cutout": 4, "estimator": "polynomial", "proxies": "clipped"}
+RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "ema": 0.9, **MORE},
          {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
         [{"name": "c", "model": "tiny", "epochs": 1, "norm": "scales", "init": "a"}]]
 
