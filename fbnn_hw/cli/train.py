@@ -54,7 +54,7 @@ def add_recipe(parser: Parser, skip: Sequence[str] = ()) -> None:
 
 
 def add_teacher(parser: Parser, several: bool = True) -> None:
-    more = {"action": "append", "default": []} if several else {}
+    more: dict[str, Any] = {"action": "append", "default": []} if several else {}
     parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too: airbench.state, "
                         "which ships and knows CIFAR-10, or one of fbnn-hw pretrain --model airbench --all-classes" +
                         "; several times: the mean of their logits" * several, **more)
