@@ -2,11 +2,12 @@
 
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.bitplanes import BitPlanes
+from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
 from fbnn_hw.rtl.lgap import Lgap
 from fbnn_hw.rtl.popcount import XnorPopcount
 from fbnn_hw.rtl.spram import SinglePortMemory
 from fbnn_hw.rtl.thermometer import ThermometerEncoder
-from sim import checks
+from sim import camera_checks, checks
 
 LEAVES = {}
 for _width, _registers in ((5, 1), (16, 1), (20, 2)):
@@ -29,3 +30,6 @@ for _lanes, _table in ((3, ()), (16, tuple(min(p + (p >> 7), 255) for p in range
 for _shape in ((4, 16, 128, 16, 4), (4, 8, 96, 36, 9)):
     LEAVES[f"lgap_{_shape[0]}x{_shape[1]}"] = (Lgap(*_shape[:4]), checks.lgap, _shape, [{}, {"idle": 0.3}])
 LEAVES["argmax"] = (Argmax(13, 37), checks.argmax, (13, 37), [{}, {"idle": 0.3}])
+for _name, _sensor in camera_checks.SMALL.items():
+    LEAVES[f"camera_{_name}"] = (CameraFrontEnd(_sensor, 5, camera_checks.SIZE), camera_checks.camera_frames, (_sensor,),
+                                 [{"period": 3.0}, {"period": 4.7, "jitter": 0.3, "seed": 2}])

@@ -42,8 +42,9 @@ def square(pixels, size):
     return weighed(np.einsum("yh,hxc->cyx", weights(height), narrow)).astype(np.uint8)
 
 
-def png(colour, depth, samples, *chunks):
-    """Bytes of a PNG that Pillow need not be able to write.  samples: integers (H, W, channels) of `depth` bits."""
+def png(colour, depth, samples, *chunks, behind=()):
+    """Bytes of a PNG that Pillow need not be able to write.  samples: integers (H, W, channels) of `depth` bits.  chunks: before the
+    pixels; behind: those behind them."""
     height, width, _ = samples.shape
     if depth == 16:
         rows = [row.astype(">u2").tobytes() for row in samples]
@@ -51,7 +52,7 @@ def png(colour, depth, samples, *chunks):
         bits = samples.reshape(height, -1, 1) >> np.arange(depth)[::-1] & 1
         rows = [row.tobytes() for row in np.packbits(bits.reshape(height, -1).astype(np.uint8), axis=1)]
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
-    chunks = (b"IHDR", header), *chunks, (b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))), (b"IEND", b"")
+    chunks = (b"IHDR", header), *chunks, (b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))), *behind, (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
 
@@ -80,6 +81,33 @@ def profile():
     red, green = data.index(b"rXYZ"), data.index(b"gXYZ")
     data[red:red + 4], data[green:green + 4] = b"gXYZ", b"rXYZ"
     return bytes(data)
+
+
+def exif(value, order="<", kind=3):
+    """EXIF data that says how a picture is turned.  kind: the type of the value, 3 for 16 bits, 4 for 32."""
+    return (b"II" if order == "<" else b"MM") + struct.pack(
+        order + "HIHHHII", 42, 8, 1, ORIENTATION, kind, 1, value << 16 * (kind == 3 and order == ">")) + bytes(4)
+
+
+def odd(rng, rgb):
+    """As `more`: EXIF data and palettes that browsers read in another way than Pillow."""
+    turned, files = np.rot90(rgb, -1), {}
+    text = b"Raw profile type exif\0\nexif\n%8d\n%s\n" % (len(exif(6)) + 6, (b"Exif\0\0" + exif(6)).hex().encode())
+    for name, chunks, behind, seen in (
+            ("text", [(b"tEXt", text)], [], rgb), ("behind", [], [(b"eXIf", exif(6))], rgb), ("big", [(b"eXIf", exif(6, ">"))], [], turned),
+            ("long", [(b"eXIf", exif(6, kind=4))], [], rgb), ("other", [(b"eXIf", exif(6).replace(b"*", b"+"))], [], rgb),
+            ("short", [(b"eXIf", exif(6)[:15])], [], rgb), ("none", [(b"eXIf", exif(9))], [], rgb)):
+        files[f"exif_{name}.png"] = png(2, 8, rgb, *chunks, behind=behind), seen
+    data, body = written(Image.fromarray(rgb), "jpeg", quality=90), b"Exif\0\0" + exif(6, kind=4)
+    files["exif_long.jpg"] = (data[:2] + b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body + data[2:],
+                              np.asarray(Image.open(io.BytesIO(data))))
+    palette, indices = rng.integers(0, 256, (9, 3), dtype=np.uint8), rng.integers(0, 16, (61, 87, 1))
+    files["palette_short.png"] = png(3, 4, indices, (b"PLTE", palette.tobytes())), palette[indices[..., 0].clip(0, 8)]
+    rows = np.pad(indices[::-1, :, 0].astype(np.uint8), ((0, 0), (0, 1))).tobytes()
+    colours = np.pad(palette[:, ::-1], ((0, 0), (0, 1))).tobytes()
+    files["palette_short.bmp"] = (b"BM" + struct.pack("<IIIIiiHHIIiiII", 90 + len(rows), 0, 90, 40, 87, 61, 1, 8, 0, len(rows), 0, 0, 9, 0)
+                                  + colours + rows, np.pad(palette, ((0, 7), (0, 0)))[indices[..., 0]])
+    return files
 
 
 def twelve(rng):
@@ -160,5 +188,6 @@ def more(rng):
             files[f"{sampling.replace(':', '')}{progressive}.jpg"] = data, np.asarray(Image.open(io.BytesIO(data)))
     value, alpha = (part.astype(np.uint8) for part in np.meshgrid(np.arange(256), np.arange(256)))
     every = np.dstack([value, value[::-1], value[:, ::-1], alpha])  # every byte under every alpha
+    files |= odd(rng, rgb)
     files["every.png"] = png(6, 8, every), over_black(every[..., :3], every[..., 3:])
     return files

@@ -31,7 +31,7 @@ ALLOWED = {
     "report": {"base", "ir", "machine"},
     "train": IR | {"nn", "data", "reference"},
     "compile": IR | {"machine", "targets"},
-    "fpga": {"base", "targets", "rtl"},
+    "fpga": {"base", "machine", "targets", "rtl"},
     "simulate": MACHINE | {"rtl", "targets"},
     "design": MACHINE | {"data", "targets", "rtl", "report", "compile", "simulate", "__init__"},
     "board": MACHINE | {"data", "link", "design", "simulate"},

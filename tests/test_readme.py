@@ -69,10 +69,13 @@ def test_the_commands_of_the_trainings_parse():
         cli.parser(verb).parse_args(words)
 
 
-def test_every_command_is_known_and_parses():
+def test_every_command_is_known_and_parses(tmp_path, monkeypatch):
     """Whatever starts with a program's name in README.md and the guides; fbnn-hw's own lines have verbs and flags that exist."""
     from fbnn_hw import cli
 
+    (tmp_path / "pictures" / "cat").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    unfinished = "names the verb", "a reader completes it", "takes a program of the reader's"
     found = readme_commands.everything()
     pages = "".join((ROOT / page).read_text(encoding="utf-8") for page in readme_commands.PAGES)
     assert len(found) >= 35 and {command.page for command in found} == set(readme_commands.PAGES)
@@ -80,7 +83,7 @@ def test_every_command_is_known_and_parses():
         assert command.text in pages
         assert (command.kind == "skip") == bool(command.why)
         for part in command.text.split(" && "):
-            if part.startswith("fbnn-hw ") and command.why != "names the verb":
+            if part.startswith("fbnn-hw ") and command.why not in unfinished:
                 verb, *words = shlex.split(part)[1:]
                 cli.parser(verb).parse_args(words)
     lines = {line.strip().removeprefix("(").split(") ")[-1].split("  #")[0].strip() for line in pages.splitlines()

@@ -13,10 +13,11 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -29,6 +30,10 @@ from fbnn_hw.reference.learning.config import ADDING_DEFAULTS
 from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
+from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
+from fbnn_hw.rtl.camera.sccb import SccbWriter
+from fbnn_hw.rtl.camera.sensors import HM01B0, OV7670
+from fbnn_hw.rtl.device_top import DeviceTop
 from fbnn_hw.rtl.host_link import HostLink
 from fbnn_hw.rtl.keeper import Keeper
 from fbnn_hw.rtl.learning.learner import Learner
@@ -93,6 +98,24 @@ def keeper(**options):
     return Keeper(SlotPlan(plan), 14, 0x200000, bytes.fromhex("cdbb5b03"), None, 36e6, latency=2)
 
 
+class Device(DeviceTop):
+    """A device around an accelerator that is a black box: camera, SCCB, buttons, LEDs; with `flash` the reader of a flash, too."""
+
+    def __init__(self, camera, flash=False, **options):
+        config = designs.plan(load("0.5mb.pt"), "ice40", camera=camera, **options).config
+        super().__init__(config if flash else replace(config, weights="memory"), clock_hz=36e6, chip=FlashChip(), offset=1 << 20, latency=2,
+                         keep_base=0x200000 if config.keeps else None)
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        instance = m.submodules.accelerator
+        self.black_box = "".join([
+            "attribute \\blackbox 1\nmodule \\accelerator\n",
+            *(f"wire width {len(Value.cast(value))} {'input' if kind == 'i' else 'output'} {number} \\{name}\n"
+              for number, (name, (value, kind)) in enumerate(instance.ports.items(), start=1)), "end\n"])
+        return m
+
+
 DESIGNS = {
     "popcount16": lambda: XnorPopcount(16),
     "popcount64": lambda: XnorPopcount(64, 2),
@@ -132,6 +155,14 @@ DESIGNS = {
     "accelerator-mean": lambda: accelerator(learn="nearest-mean", max_classes=16),
     "accelerator-mean-unknown-forget": lambda: accelerator(learn="nearest-mean", max_classes=16, unknown=True, forget=True),
     "learner-skip": lambda: learner(Head(1024, 2, 128, 2, 2)),
+    "camera": lambda: CameraFrontEnd(OV7670),
+    "camera-grey": lambda: CameraFrontEnd(HM01B0),
+    "device": lambda: Device("ov7670", learn="nearest-mean", max_classes=16, unknown=True, forget=True),
+    "device-grey": lambda: Device("hm01b0", learn="nearest-mean", max_classes=16, unknown=True, forget=True),
+    "device-plain": lambda: Device("ov7670"),
+    "device-flash": lambda: Device("ov7670", flash=True, learn="nearest-mean", max_classes=16, unknown=True, forget=True),
+    "device-keep": lambda: Device("ov7670", flash=True, learn="nearest-mean", max_classes=16, unknown=True, forget=True, keep=True),
+    "sccb": lambda: SccbWriter(OV7670.writes, 36e6),
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),
     "spram-deep": lambda: SinglePortMemory(32768, 32, 16, "ice40-spram"),
 }
@@ -158,7 +189,8 @@ def measure(component, family="ice40"):
     with tempfile.TemporaryDirectory() as folder:
         source, cells, log = (Path(folder, name) for name in ("top.il", "cells.json", "log"))
         script = Path(folder, "script.ys")
-        source.write_text(rtlil.convert(component))
+        text = rtlil.convert(component)
+        source.write_text(text + getattr(component, "black_box", ""))
         design = ys.Design()
         script.write_text(f"read_rtlil {source}\n{SYNTHESIS[family]}\ntee -q -o {cells} stat -json\n")
         with _silence():

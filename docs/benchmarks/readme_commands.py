@@ -1,4 +1,4 @@
-"""Runs every command line of README.md and of the guides in PAGES, in a clean environment, and prints its exit code and seconds.
+"""Runs every command line of README.md and of the guides, in a clean environment, and prints its exit code and seconds.
 
     python docs/benchmarks/readme_commands.py                 makes a virtual environment, in a copy of this checkout
     python docs/benchmarks/readme_commands.py --here          takes the environment of this Python, in which fbnn-hw is installed
@@ -23,17 +23,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md"
+GUIDES = tuple(f"docs/{name}.md" for name in ("first-board", "teaching", "on-chip-learning", "networks", "data", "training", "integration",
+                                              "asic", "energy", "cil", "strategies", "cluster", "device"))
+PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)
 INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
 RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
+    (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
+    (r"^pip install fusesoc|\[(peer|train,cil)\]", "skip", "another program's packages"),
     (r"-m venv", "skip", "the environment is made so"),
     (r"\bNAME\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
     (r"fbnn-hw\[(flash|compiler)\]", "skip", "for those who flash a board, or lack a compiler"),
     (r"--port", "skip", "talks to a board"),
-    (r"--data pictures/", "skip", "takes pictures of the reader's"),
+    (r" \.\.\. ", "skip", "a reader completes it"),
+    (r"\b(mine|medoid|mine_\w+):\w", "skip", "takes a program of the reader's"),
+    (r"--scenario (cifar|core50)|--submit slurm", "skip", "takes a data set or a cluster of the reader's"),
+    (r"fbnn-hw import (TFC|bnn)", "skip", "takes another project's files"),
+    (r"^fbnn-hw reproduce table-fpt", "skip", "takes the extractor of the line before"),
+    (r"^fbnn-hw studio --board", "skip", "serves until it is stopped"),
+    (r"&& (fbnn-hw build|python docs/benchmarks/icetime)", "long", ""),
+    (r"--data pictures\b|photo\.jpg", "skip", "takes pictures of the reader's"),
     (r"^fbnn-hw (pretrain|cil|sweep)$", "skip", "names the verb"),
     (r"--native\b", "skip", "takes tools that pip does not have"),
     (r"^fbnn-hw flash", "dry", ""),
@@ -44,6 +55,8 @@ RULES = (
     (r"^fbnn-hw (build|learn|train)\b", "long", ""),
     (r"^(fbnn-hw|python docs/benchmarks/|pip install \.)", "run", ""))
 """What is done with a line, the first pattern that it has: run; long, with --long; dry, the same with --dry-run; skip, and why."""
+RECORD = re.compile(r"^python docs/benchmarks/")
+"""Lines of GUIDES that make the figures of their page: hours, some of them."""
 SECONDS = 3 * 3600
 
 
@@ -65,7 +78,8 @@ class Command:
     @property
     def codes(self):
         """Exit codes with which it has done its work: a machine has no board, as a rule, and `doctor` says with 5 what is missing."""
-        return (0, 5) if self.text.startswith("fbnn-hw doctor --board") else (0,)
+        refused = "--max-classes 1000" in self.text  # more than fit, as the page says
+        return (4,) if refused else (0, 5) if self.text.startswith("fbnn-hw doctor --board") else (0,)
 
     @property
     def shorter(self):
@@ -75,14 +89,16 @@ class Command:
 
 def commands(page, text):
     """[`Command`] of a page, in its order, each once; KeyError names a line that no rule knows."""
-    places = [(match.start(), match[1]) for pattern in (LINE, INLINE) for match in pattern.finditer(text)]
+    patterns = (LINE,) if page in GUIDES else (LINE, INLINE)  # guides name verbs and flags in their sentences
+    places = [(match.start(), match[1]) for pattern in patterns for match in pattern.finditer(text)]
     lines = {}
     for _, line in sorted(places):
         words, _, comment = line.partition("  #")
         lines.setdefault(words.strip())
         if then := re.search(r"then: (fbnn-hw .*)", comment):
             lines.setdefault(then[1].strip())
-    return [Command(page, line, *rule(line)) for line in lines]
+    return [Command(page, line, *(("skip", "makes figures of its page") if page in GUIDES and RECORD.search(line) else rule(line)))
+            for line in lines]
 
 
 def rule(line):

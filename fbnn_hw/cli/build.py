@@ -76,7 +76,7 @@ def run(args: Args, out: Output) -> int | None:
             path = where / drag.name(board, inputs.flow.bitstream)
             write(path, drag.contents(board, (where / inputs.flow.bitstream).read_bytes(), image))
         write(where / bitstream.RECORD, (json.dumps(record, indent=1) + "\n").encode())
-    _show(out, record)
+    _show(out, record, config.camera)
     if record.get("compared"):
         found = ", ".join(f"{count:,} {what.removeprefix('ICESTORM_')}" for what, count in record["compared"].items())
         out.text(f"compared bitstream with {'the placed netlist' if 'wires' in record['compared'] else 'itself, packed once more'}: "
@@ -116,6 +116,8 @@ def _inputs(args, board, design):
     from ..simulate import virtual
 
     config, folder = design.config, design.folder
+    if config.camera and (args.baud or args.ahead):
+        raise UsageError(f"{folder}: has a camera and no link, expected neither --baud nor --ahead")
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))
     image = None
     if config.weights == "stream":
@@ -166,12 +168,19 @@ def _record(args, out, inputs, where, numbers, estimate):
 def _speed(record, estimate, config, least):
     """Return the speed for the record, of the array and end to end: at the wanted clock, or at the one reached where that is lower.
 
+    End to end is from a host, and of a design with a camera from the sensor.
+
     least: cycles that a pass takes at least on this board.
     """
     from ..machine.line import bit_clocks
 
     clock_hz = _quoted_mhz(record) * 1e6
     cycles, baud = max(estimate["cycles"], least), record["baud"]
+    if config.camera:
+        from ..rtl.device_top import frames_per_second
+
+        rate = frames_per_second(config.camera, record["clock_hz"], cycles)
+        return {"cycles": cycles, "frames_per_second": clock_hz / cycles, "end_to_end_frames_per_second": rate, "baud_error": 0.0}
     classes = config.learning.max_classes if config.learning else config.classes
     real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
     rate = end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes,
@@ -186,7 +195,7 @@ def _quoted_mhz(record):
     return min(clock, record.get("fmax_mhz") or clock)
 
 
-def _show(out, record):
+def _show(out, record, camera):
     """Print a record."""
     clock = record["clock_hz"] / 1e6
     if "fmax_mhz" in record:
@@ -202,6 +211,9 @@ def _show(out, record):
             out.text(f"beside   {', '.join(others)}; they count other delays (fbnn-hw help boards)")
     else:
         out.text("", *_common.table(sorted(record["cells"].items()), ("cell", "used")), "")
-    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {_quoted_mhz(record):g} MHz",
-             f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
+    out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {_quoted_mhz(record):g} MHz")
+    if camera:
+        out.text(f"camera   {record['end_to_end_frames_per_second']:.1f} frames/s from the {camera} to a class; the design has no link")
+        return
+    out.text(f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
              f"which {'sends an image ahead' if record.get('ahead') else 'waits for each answer'}")

@@ -9,6 +9,7 @@ from typing import Any
 from ..base import extras, files
 from ..base.errors import UsageError
 from ..checkpoints import resolve
+from ..report import cil as report
 from ..train import sweep
 from ..train.cil_config import LOSS_NAMES, OF_TRAIN, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN, has_network, is_learner
@@ -125,9 +126,7 @@ def _run(args, out):
     settings = config(args)
     result_path, state_path = paths(args)
     if args.plot:
-        from ..report import cil as report_of
-
-        report_of.verify()
+        report.verify()
     if bool(args.init) == bool(args.model):
         raise UsageError("--init and --model: expected one of them, a pre-trained checkpoint or an architecture with random weights")
     name = SCENARIOS[args.scenario].data
@@ -141,8 +140,6 @@ def _run(args, out):
         train = train.thinned(args.images)
 
     from ..ir.models import build
-    from ..nn import checkpoint
-    from ..nn.network import FBNN, export
     from ..train import metrics, start
     from ..train.incremental import Incremental
     from ..train.record import surroundings
@@ -155,10 +152,10 @@ def _run(args, out):
         origin = start.Start(build(args.model, train.classes, size=train.images.shape[-1]), {}, {})
     teacher = args.teacher and partial(Teacher, args.teacher, device=processor, precision=settings.recipe.precision)
 
-    def report(epoch):
+    def told(epoch):
         out.detail(f"task {epoch['task'] + 1}, epoch {epoch['epoch']}: {scores(epoch)}")
 
-    learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", report, out.progress, processor,
+    learner = Incremental(settings, train, test, origin, state_path, files.cache_folder() / "latents", told, out.progress, processor,
                           teacher)
 
     if args.alone:
@@ -187,20 +184,28 @@ def _run(args, out):
               "teacher": learner.teacher and learner.teacher.description,
               **surroundings(processor), **result}
     write_result(result_path, values)
+    save(args, learner, values)
+    state_path.unlink(missing_ok=True)  # last, so that a run whose files could not be written can be resumed
+    out.text(*summary(result), f"written: {', '.join(str(path) for path in (result_path, args.save, args.csv, args.plot) if path)}")
+    out.result({**values, "history": None, "result": result_path})
+
+
+def save(args: Args, learner: Any, values: dict[str, Any]) -> None:
+    """Write the network of --save, the table of --csv and the pictures of --plot."""
+    from ..nn import checkpoint
+    from ..nn.network import FBNN, export
+
     if args.save:
         model = learner.learner.network() if learner.learner else learner.model
         if not isinstance(model, FBNN):
             raise UsageError(f"--save: network of --strategy {args.strategy} gives a {type(model).__name__}, expected an FBNN")
-        checkpoint.save(args.save, export(model, {"command": values["command"], "seed": values["seed"], "final": result["final"]}))
+        checkpoint.save(args.save, export(model, {"command": values["command"], "seed": values["seed"], "final": values["final"]}))
     if args.csv:
-        files.write(args.csv, table(result).encode())
+        files.write(args.csv, table(values).encode())
     if args.plot:
-        for name in ("tasks", *["curves"] * args.curves):
-            path = Path(args.plot)
-            report_of.save(report_of.PLOTS[name]([values]), path.parent, path.stem + "-curves" * (name == "curves"))
-    state_path.unlink(missing_ok=True)  # last, so that a run whose files could not be written can be resumed
-    out.text(*summary(result), f"written: {', '.join(str(path) for path in (result_path, args.save, args.csv, args.plot) if path)}")
-    out.result({**values, "history": None, "result": result_path})
+        path = Path(args.plot)
+        for name, ending in (("tasks", ""), *[("curves", "-curves")] * args.curves):
+            report.save(report.PLOTS[name]([values]), path.parent, path.stem + ending)
 
 
 def table(result: dict[str, Any]) -> str:

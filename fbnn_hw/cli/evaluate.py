@@ -1,9 +1,12 @@
 """`fbnn-hw evaluate`: accuracy of a checkpoint on a data set."""
 
 import time
+from dataclasses import replace
 
 from ..base import extras
 from ..base.errors import InputError
+from ..reference import camera
+from ..rtl.camera.sensors import SENSORS
 from ..train import predict
 from . import _common
 from ._common import Args, Output, Parser
@@ -13,6 +16,7 @@ SUMMARY = "accuracy, recall of each class and dispersion of a checkpoint on a da
 EXAMPLES = (
     ("fbnn-hw evaluate --model 0.5mb.pt --data cifar10", "all 10,000 test images, and whether the file states the same accuracy"),
     ("fbnn-hw evaluate --model mine.pt --data pictures/ --resize", "pictures of your own, pictures/cat/1.jpg, or its folder test"),
+    ("fbnn-hw evaluate --model 0.5mb.pt --data cifar10 --camera ov7670", "the same images as a camera's front end gives them"),
 )
 
 
@@ -21,6 +25,7 @@ def arguments(parser: Parser) -> None:
     _common.add_data(parser, required=True)
     _common.add_fit(parser)
     _common.add_backend(parser)
+    parser.add_argument("--camera", choices=SENSORS, help="show the pictures to this sensor, and take the images of its front end")
     parser.add_argument("--images", type=_common.count, metavar="N", help="the first N images alone")
     _common.add_threads(parser)
 
@@ -28,14 +33,19 @@ def arguments(parser: Parser) -> None:
 def run(args: Args, out: Output) -> None:
     path, network = _common.checkpoint(args.model, classifies=True)
     size = network.topology.image_size
-    images = _common.dataset(args, out, size=size)
-    if images.images.shape[-1] != size:
+    if args.camera and size != camera.SIZE:
+        raise InputError(f"--camera {args.camera}: gives images of {camera.SIZE}x{camera.SIZE}, expected a model that takes them; "
+                         f"{path} takes {size}x{size}")
+    images = _common.dataset(args, out, size=camera.WINDOW if args.camera and (args.resize or args.crop) else size)
+    if not args.camera and images.images.shape[-1] != size:
         raise InputError(f"{path}: takes images of {size}x{size}, {args.data} has {images.images.shape[-1]}x{images.images.shape[-1]}; "
                          f"expected a model trained on this data set")
     images, note = predict.match_classes(images, network, path)
     if note:
         out.note(note)
     images = images.first(args.images)
+    if args.camera:
+        images = replace(images, images=camera.through(images.images, SENSORS[args.camera].grey))
     _common.set_threads(args)
 
     from ..reference import inference
@@ -51,7 +61,8 @@ def run(args: Args, out: Output) -> None:
     result = {
         "model": path, "name": network.topology.name, "data": args.data, "backend": backend, "images": count, "correct": correct,
         "accuracy": correct / count, "recall": dict(zip(images.classes, recalls)), "dispersion": dispersion,
-        "images_per_second": round(count / seconds, 1), **predict.reproduction(network.training, args.data, correct, count)}
+        "images_per_second": round(count / seconds, 1), "camera": args.camera,
+        **predict.reproduction(network.training, f"{args.data} through {args.camera}" if args.camera else args.data, correct, count)}
     rows = [(name, "no image" if r is None else f"{r:.2%}") for name, r in zip(images.classes, recalls)]
     out.text(*_common.table(rows, ("class", "recall")),
              "", f"accuracy   {correct / count:.2%} ({correct} of {count} images)",

@@ -16,6 +16,7 @@ EXAMPLES = (
 
 def arguments(parser: Parser) -> None:
     from ..design import INPUTS, LEARNERS, STARTS, WRAPPERS, c99
+    from ..machine.device import CAMERAS
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
@@ -49,10 +50,13 @@ def arguments(parser: Parser) -> None:
                         help="with --learn nearest-mean: it answers unknown to an image that is far from every class it knows")
     parser.add_argument("--forget", action="store_true", help="with --learn: learn --forget can take one class away")
     parser.add_argument("--keep", action="store_true",
-                        help="with --learn: what it learns is kept in the board's flash, and loaded after power-up (fbnn-hw help device)")
+                        help="with --learn: what it learns is kept in the board's flash, and loaded after power-up "
+                        "(fbnn-hw help device.md)")
     parser.add_argument("--start", choices=STARTS,
                         help="with --learn: it begins with the model's classes, or empty, with room for 16 (default: model, where it has "
                         "classes and learns by replay)")
+    parser.add_argument("--camera", choices=CAMERAS,
+                        help="on a board images come from this sensor, buttons teach, LEDs answer: no computer (fbnn-hw help device.md)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator; with wishbone and axi-lite registers for a "
                         "processor, and a driver in C (fbnn-hw help integration)")

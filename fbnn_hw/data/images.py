@@ -9,6 +9,7 @@ pixel is decoded.
 
 import io
 import math
+import struct
 import sys
 import warnings
 
@@ -28,6 +29,8 @@ OTHERS = ((0, b"GIF8", "GIF"), (0, b"II*\0", "TIFF, or raw pictures of a camera"
 """(offset, bytes there, name) of formats that are known and not read."""
 SPREAD = {"1": 255, "L;2": 85, "L;4": 17}
 """Factors by which Pillow spreads greys of 1, 2 and 4 bits over a byte.  Some of its versions leave the transparent one as it was."""
+ORIENTATION, SHORT = 0x112, 3
+"""The entry of EXIF data that turns a picture, and the one type of its value that browsers read."""
 RESIZE, CROP = "--resize", "--crop"
 STANDARD_INPUT = "-"
 """The name of a file that stands for what comes in by a pipe."""
@@ -99,11 +102,11 @@ def _picture(path, source, size, resize, crop):
 
 def _decoded(path, source, size, resize, crop):
     """The picture in `source` as a Pillow image, turned as its EXIF orientation says.  Without `resize` and `crop` it is one that `_fit`
-    leaves alone.
+    leaves alone.  What a file is made of is read as browsers do, where Pillow reads it in another way.
 
     The decoder's memory is free when this returns.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     with Image.open(source, formats=FORMATS) as file:
         if not (resize or crop):
@@ -118,10 +121,39 @@ def _decoded(path, source, size, resize, crop):
         if file.mode in ("1", "L") and "transparency" in file.info:
             factor = SPREAD.get(str(file.tile[0][3]), 1)
             file.info["transparency"] *= factor if file.info["transparency"] <= 255 // factor else 1
+        if file.palette:
+            _fill(file.palette, file.format)
+        turn = _turn(file.info.get("exif", b""))  # that of a PNG which stands behind the pixels is not there yet
         file.load()
-        for key in ("xmp", "XML:com.adobe.xmp"):  # which Pillow asks where EXIF says nothing; browsers do not
-            file.info.pop(key, None)
-        return ImageOps.exif_transpose(file)
+        return file.copy() if turn is None else file.transpose(turn)
+
+
+def _fill(palette, kind):
+    """Give a palette 256 colours, as browsers do: behind those that it has the last one in a PNG, else black.  Pillow has greys there."""
+    colours, length = bytes(palette.palette), len(palette.rawmode or palette.mode)
+    more = colours[-length:] if kind == "PNG" else bytes(length)
+    palette.palette = colours + more * (256 - len(colours) // length)
+
+
+def _turn(exif):
+    """The `Transpose` that makes a picture upright, by its EXIF data, bytes; None where it is, or where they make no sense."""
+    from PIL import Image
+
+    way = Image.Transpose
+    exif = exif.removeprefix(b"Exif\0\0")
+    order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
+    if order:
+        try:
+            first, = struct.unpack_from(order + "I", exif, 4)
+            count, = struct.unpack_from(order + "H", exif, first)
+            for at in range(first + 2, first + 2 + 12 * count, 12):
+                *entry, value = struct.unpack_from(order + "HHIH", exif, at)
+                if entry == [ORIENTATION, SHORT, 1] and 1 <= value <= 8:
+                    return {2: way.FLIP_LEFT_RIGHT, 3: way.ROTATE_180, 4: way.FLIP_TOP_BOTTOM, 5: way.TRANSPOSE, 6: way.ROTATE_270,
+                            7: way.TRANSVERSE, 8: way.ROTATE_90}.get(value)
+        except struct.error:  # it ends too early
+            pass
+    return None
 
 
 def _check_mode(path, file):

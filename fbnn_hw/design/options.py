@@ -7,7 +7,9 @@ from typing import Any
 from ..base.errors import UsageError, nearest, show, whole
 from ..compile.plan import check_latent
 from ..ir.network import LATENT, Network, Topology
+from ..machine.device import CAMERAS
 from ..machine.learner import Learn
+from ..reference.camera import SIZE
 from ..reference.learning import Head, LearnConfig
 from ..reference.learning.config import ADDING, ADDING_DEFAULTS, NEAREST_MEAN, TWO_BITS, TWO_BITS_WIDTH
 from ..targets import WAYS, Target
@@ -75,6 +77,8 @@ class Options:
     input : str
         What the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it,
         which are fewer bits.
+    camera : str, optional
+        "ov7670" or "hm01b0": on a board images come from this sensor, and buttons teach.
 
     Raises
     ------
@@ -98,6 +102,7 @@ class Options:
     duty_cycle: bool = False
     weights: str | None = None
     input: str = "rgb"
+    camera: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_classes", "exemplars", "counter_bits", "pixels", "lanes", "outputs"):
@@ -105,7 +110,7 @@ class Options:
             if value is not None and not whole(value, 1):
                 raise UsageError(f"--{name.replace('_', '-')} {value!r}: expected a whole number from 1")
         for name, legal in (("weights", (None, *WAYS.values())), ("input", INPUTS), ("learn", (False, True, None, *LEARNERS)),
-                            ("wrapper", (None, *WRAPPERS)), ("start", (None, *STARTS))):
+                            ("wrapper", (None, *WRAPPERS)), ("start", (None, *STARTS)), ("camera", (None, *CAMERAS))):
             if (value := getattr(self, name)) not in legal:
                 words = [word for word in legal if isinstance(word, str)]
                 raise UsageError(f"--{name} {value}: expected {' or '.join(words)}{nearest(str(value), words)}")
@@ -124,6 +129,8 @@ class Options:
         if self.top is not None and (not TOP.fullmatch(self.top) or self.top in VERILOG or self.top.startswith("accelerator")):
             raise UsageError(f"--top {self.top}: expected a name of letters, digits and _ that begins with a letter, is no word of Verilog "
                              "and does not begin with accelerator")
+        if self.camera and (self.input == "levels" or self.duty_cycle):
+            raise UsageError(f"--camera {self.camera}: gives bytes without end, expected neither --input levels nor --duty-cycle")
         if self.wrapper and self.duty_cycle:
             raise UsageError(f"--wrapper {self.wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
 
@@ -174,6 +181,9 @@ class Options:
             raise UsageError(f"network {show(network)}: expected what fbnn_hw.load(name) returns")
         if not self.learn and not network.topology.classes:
             raise UsageError(f"model {network.topology.name}: has no class, expected --learn, which teaches it some")
+        if self.camera and network.topology.image_size != SIZE:
+            raise UsageError(f"--camera {self.camera}: gives images of {SIZE} x {SIZE}, {network.topology.name} takes "
+                             f"{network.topology.image_size} x {network.topology.image_size}")
         if self.learn in ADDING:
             return network.extractor(LATENT)
         return network.extractor(LATENT, classes=False) if self.learn and self.start == "empty" else network

@@ -7,8 +7,10 @@ from amaranth import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Mo
 from amaranth.hdl import IOPort
 
 from ..base.errors import UsageError
+from ..machine.device import BUTTONS
 from ..rtl import duty_cycle
 from ..rtl.board_top import BoardTop, keep_room
+from ..rtl.device_top import DeviceTop
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.sdram import CHIPS
 from ..rtl.uart import divider
@@ -20,6 +22,11 @@ from .plls import TOLERANCE
 FLASH_LATENCY = 2
 """Cycles from FlashReader.pulse to its data.  A register at the pin takes one on the way out and one on the way in."""
 PINS = ("clock", "rx", "tx", "ready", "fault")
+LINK = "rx", "tx"
+PULLED = "camera_sioc", "camera_siod"
+PULLS = {"ecp5": 'IOBUF PORT "{name}" PULLMODE=UP;\n', "gowin": 'IO_PORT "{name}" PULL_MODE=UP;\n',
+         "xilinx7": "set_property PULLUP true [get_ports {name}]\n"}
+"""The constraint that lets a wire go up; on an iCE40 a parameter of its cell does."""
 COLUMNS = 56
 """Of the die of Gowin's GW2A-18 and GW2AR-18."""
 FLASH_RATIOS = 1, 2, 4
@@ -60,13 +67,19 @@ class Pads(Elaboratable):
         if "quad_enable" in board.flash:
             chip = replace(chip, quad_enable=tuple(map(tuple, board.flash["quad_enable"])))
         self.flash_clock = plls.flash(clock, chip, board.clock_hz) if double else None
-        clocks = divider(clock.hz, baud)
-        self.core = duty_cycle.board(BoardTop(
-            config, model=model, clock_hz=clock.hz, clocks=clocks, chip=chip, offset=board.flash["offset"], latency=FLASH_LATENCY,
-            ahead=ahead, keep_base=self._keep_base(config, board) if config.keeps else None,
-            **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})), clocks)
+        reads = {"clock_hz": clock.hz, "chip": chip, "offset": board.flash["offset"], "latency": FLASH_LATENCY,
+                 **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})}
+        if config.keeps:
+            reads["keep_base"] = self._keep_base(config, board)
+        if config.camera:
+            self.core = DeviceTop(config, **reads)
+        else:
+            clocks = divider(clock.hz, baud)
+            self.core = duty_cycle.board(BoardTop(
+                config, model=model, clocks=clocks, ahead=ahead, **reads), clocks)
+        self.around = self._around(config)
         self.driven = {f"drive{i}": pin for i, pin in enumerate(board.drive)}
-        names = [*(name for name in PINS if name in board.pins), *self.driven]
+        names = [*(name for name in PINS if name in board.pins and not (config.camera and name in LINK)), *self.around, *self.driven]
         if streams:
             names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]
             names += [f"flash_io{i}" for i in range(board.flash["lines"])]
@@ -84,6 +97,19 @@ class Pads(Elaboratable):
                              "is learned; use a design without --keep")
         return base
 
+    def _around(self, config):
+        """{port: pin} of camera, buttons and LEDs; UsageError where the board has no place for them."""
+        if not config.camera:
+            return {}
+        board = self.board
+        if not board.camera:
+            raise UsageError(f"--board {board.name}: has no place for a camera, expected a board whose page has the table camera")
+        if missing := [button for button in self.core.buttons if button not in board.panel]:
+            raise UsageError(f"--board {board.name}: has no button {' and no button '.join(missing)}, expected them in its page")
+        unused = set(BUTTONS) - set(self.core.buttons)
+        return {f"camera_{name}": pin for name, pin in board.camera.items()} | {
+            f"panel_{name}": pin for name, pin in board.panel.items() if name not in unused}
+
     def _sdram(self, config):
         """{"chip": SdramChip, "pins": {name: pin}} of the board's SDRAM; UsageError where the design's is another one."""
         board = self.board
@@ -100,7 +126,7 @@ class Pads(Elaboratable):
     def pins(self):
         """{port: pin}."""
         pins, flash = self.board.pins, self.board.flash
-        places = {name: pins[name] for name in PINS if name in pins} | self.driven
+        places = {name: pins[name] for name in PINS if name in pins} | self.around | self.driven
         if self.streams:
             places |= {"flash_select": flash["select"], "flash_clock": flash["clock"]}
             places |= {f"flash_io{i}": pin for i, pin in enumerate(flash["io"])} | self.sdram
@@ -123,7 +149,7 @@ class Pads(Elaboratable):
         with m.If(seen[-1] & ~settled[-1]):
             m.d.start += settled.eq(settled + 1)
         m.submodules.core = core = self.core
-        outputs = {"tx": core.tx}
+        outputs = self._device(m) if self.around else {"tx": core.tx}
         for name, value in (("ready", core.ready), ("fault", core.fault | ~settled[-1])):
             if name in self.ports:
                 outputs[name] = ~value if name in self.board.low else value
@@ -133,6 +159,37 @@ class Pads(Elaboratable):
         else:
             self._others(m, sync, locked, outputs)
         return m
+
+    def _device(self, m):
+        """The pins of camera and buttons; returns {port: value} of those that are outputs."""
+        core = self.core
+        taken = {name: getattr(core, name) for name in ("pclk", "href", "vsync")} | {f"data{i}": core.data[i] for i in range(8)}
+        for name, value in taken.items():
+            m.submodules[f"pad_camera_{name}"] = self._in(f"camera_{name}", value)
+        for i, button in enumerate(core.buttons):
+            level = Signal(name=f"button_{button}")
+            m.submodules[f"pad_panel_{button}"] = self._in(f"panel_{button}", level)
+            m.d.comb += core.pressed[i].eq(~level if button in self.board.low else level)
+        for name in ("sioc", "siod"):
+            m.submodules[f"pad_camera_{name}"] = self._pulled(f"camera_{name}", getattr(core, f"{name}_low"))
+        outputs = {"camera_xclk": core.xclk, "camera_reset": Const(1), "camera_pwdn": Const(0)}
+        for name, value in ({f"number{i}": bit for i, bit in enumerate(core.number)} | {"flag": core.flag}).items():
+            outputs[f"panel_{name}"] = ~value if name in self.board.low else value
+        return {name: value for name, value in outputs.items() if name in self.ports}
+
+    def _in(self, port, value):
+        """A pin that is an input."""
+        if self.family == "ice40":
+            return _ice40_pad(self.ports[port], 0b000001, o_D_IN_0=value)
+        return Instance("IB" if self.family == "ecp5" else "IBUF", i_I=self.ports[port], o_O=value)
+
+    def _pulled(self, port, low):
+        """A pin that pulls its wire to ground or lets it go."""
+        if self.family == "ice40":
+            return _ice40_pad(self.ports[port], 0b101001, p_PULLUP=Const(1, 1), i_D_OUT_0=Const(0), i_OUTPUT_ENABLE=low)
+        kind, floats, pin = {
+            "ecp5": ("BB", "T", "io_B"), "gowin": ("IOBUF", "OEN", "io_IO"), "xilinx7": ("IOBUF", "T", "io_IO")}[self.family]
+        return Instance(kind, i_I=Const(0), **{f"i_{floats}": ~low, pin: self.ports[port]})
 
     def _ice40(self, m, sync, locked, outputs):
         ports, core = self.ports, self.core
@@ -149,7 +206,8 @@ class Pads(Elaboratable):
         m.submodules.pll = Instance(
             kind, **reference, **{f"p_{k}": v for k, v in setting.items()}, **outputs_of, o_LOCK=locked,
             i_RESETB=Const(1), i_BYPASS=Const(0))
-        m.submodules.pad_rx = _ice40_pad(ports["rx"], 0b000001, p_PULLUP=Const(1, 1), o_D_IN_0=core.rx)
+        if "rx" in ports:
+            m.submodules.pad_rx = _ice40_pad(ports["rx"], 0b000001, p_PULLUP=Const(1, 1), o_D_IN_0=core.rx)
         for name, value in outputs.items():
             m.submodules[f"pad_{name}"] = _ice40_pad(ports[name], 0b011001, i_D_OUT_0=value)
         if not self.streams:
@@ -220,7 +278,8 @@ class Pads(Elaboratable):
                 "PLLE2_BASE", **parameters, i_CLKIN1=oscillator, i_CLKFBIN=feedback, o_CLKFBOUT=feedback, o_CLKOUT0=output, o_LOCKED=locked,
                 i_RST=Const(0), i_PWRDWN=Const(0))
             m.submodules.global_clock = Instance("BUFG", i_I=output, o_O=sync.clk)
-        m.submodules.pad_rx = Instance(into, i_I=self.ports["rx"], o_O=self.core.rx)
+        if "rx" in self.ports:
+            m.submodules.pad_rx = Instance(into, i_I=self.ports["rx"], o_O=self.core.rx)
         for name, value in outputs.items():
             m.submodules[f"pad_{name}"] = self._out(name, value)
         if self.streams:
@@ -356,6 +415,8 @@ def constraints(pads):
     text = "".join(form.format(name=name, pin=pin) for name, pin in pads.pins().items())
     if pads.family == "ecp5":
         text += "".join(f'IOBUF PORT "{name}" SLEWRATE=FAST;\n' for name in pads.sdram)
+    if pads.family in PULLS:
+        text += "".join(PULLS[pads.family].format(name=name) for name in PULLED if name in pads.ports)
     if pads.family == "xilinx7":
         text += f"create_clock -period {1e9 / pads.board.clock_hz:g} [get_ports clock]\n"
     return text

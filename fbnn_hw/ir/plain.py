@@ -7,6 +7,7 @@ The last two keys are left out where they are empty.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ..base import bits
 from ..base.errors import InputError, at, require, show
 from . import ops
-from .network import MAX_CHANNELS, MAX_LAYERS, Network, Topology
+from .network import MAX_LAYERS, Network, Topology
 
 REQUIRED = ("format", "version", "name", "architecture", "classes", "weights")
 OPTIONAL = ("thresholds", "training")
@@ -22,6 +23,8 @@ MAX_DEPTH = 100
 """A training that went on from another one has a record two deeper than that one's."""
 MAX_VALUES = 200_000
 MAX_TEXT = 100_000
+CHARACTERS = 50
+"""Characters of a text that count as another value: one text of a small file may be there many times."""
 
 
 def to_plain(network: Network, file_format: str) -> dict[str, Any]:
@@ -73,13 +76,10 @@ def _from_plain(values, file_format):
     weights = _weights(values["weights"], topology)
     thresholds = {}
     for name, array in values.get("thresholds", {}).items():
-        array = _array(array, f"thresholds.{_label(name)}", np.int32)
-        if array.size > MAX_CHANNELS:  # before the copy: a tensor of stride 0 may claim any size
-            raise InputError(f"thresholds.{_label(name)}: {array.size} values, expected one for each channel")
-        thresholds[name] = array.copy()
+        thresholds[name] = _array(array, f"thresholds.{_label(name)}", np.int32)
     network = Network(topology, weights, thresholds, values.get("training", {}))
-    network.verify()
-    return network
+    network.verify()  # before the copy: a tensor of stride 0 may claim any size
+    return replace(network, thresholds={name: array.copy() for name, array in thresholds.items()})
 
 
 def _weights(packed, topology):
@@ -116,9 +116,9 @@ def plain_tree(value: Any, where: str) -> Any:
 
     def copy(value, where, depth):
         nonlocal budget
-        budget -= 1
+        budget -= 1 + (len(value) // CHARACTERS if type(value) is str else 0)
         if budget < 0:
-            raise InputError(f"more than {MAX_VALUES} values, expected a network")
+            raise InputError(f"more than {MAX_VALUES} values, {CHARACTERS} characters of text counted as one, expected a network")
         place = where or "content"
         if depth > MAX_DEPTH:
             raise InputError(f"{place.split('.')[0].split('[')[0]}: nested more than {MAX_DEPTH} deep, expected less")

@@ -85,6 +85,7 @@ class AcceleratorConfig:
     beat_bits: int = 8  # of a beat of the weight stream: a byte of a flash, two of one at twice the clock, a word of an SDRAM
     burst: int = 1  # beats of the weight stream that can be taken in a row; a pause of a cycle follows
     keeps: bool = False  # a keeper saves what the learner knows in the flash, and loads it after reset
+    camera: str = ""  # sensor whose images it takes on a board, of `device.CAMERAS`; none: they come over the link
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
 

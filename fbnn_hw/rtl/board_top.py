@@ -90,7 +90,90 @@ SDRAM_PINS = {"command": "command", "bank": "bank", "address": "address", "mask"
 """{port of `BoardTop` without its prefix: member of `SdramReader`}."""
 
 
-class BoardTop(wiring.Component):
+class FromFlash:
+    """What reads the weights of a board's design and keeps what it learns: part of its top module."""
+
+    def _readers(self, config, clock_hz, chip, offset, latency, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None):
+        """Make `reader`, `store` and `keeper`, None where there are none; returns the members at their pins.
+
+        Parameters: as `BoardTop` has them.
+        """
+        self.reader = self.store = None
+        yields = keep_base is not None
+        self.keeper = self._keeper(config, clock_hz, chip, latency, keep_base) if yields else None
+        self.flash_ratio = flash_ratio
+        members = {}
+        double = config.way == "double"
+        if config.weights == "stream":
+            boot, frame = weight_bytes(config)
+            marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
+            if config.sdram:
+                self.reader = FlashReader(chip, clock_hz / flash_ratio, offset, marks + boot + frame, 0, latency // flash_ratio)
+                self.store = SdramReader(sdram, clock_hz, boot, frame, sdram_latency)
+            else:
+                self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps, double, yields)
+            members |= {"flash_pulse": Out(1 + double), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
+                        "flash_input": In(4 << double)}  # pins of `FlashReader`
+        if self.store:
+            pins = {name: self.store.signature.members[member] for name, member in SDRAM_PINS.items()}
+            members |= {f"sdram_{name}": pin for name, pin in pins.items()}
+        return members
+
+    def _keeper(self, config, clock_hz, chip, latency, keep_base):
+        return Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, latency)
+
+    def _flash(self, m, ports, abort, link):
+        """Weights from the flash, or from an SDRAM that is filled from it, as `ports` of the accelerator.
+
+        link: has what `HostLink` has of the flash: ready, wrong_flash, model, model_next.
+        """
+        m.domains.weights = ClockDomain(local=True)
+        m.d.comb += [ClockSignal("weights").eq(ClockSignal()), ResetSignal("weights").eq(abort)]
+        reader, image = self.reader, FlashImage(self.mark, self.reader.bytes)
+        turn = Signal()  # a cycle of the flash reader
+        parts = EnableInserter(turn)(reader) if self.flash_ratio > 1 else reader, image
+        m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in parts)
+        pulse, weights, loaded = reader.pulse, image.weights, reader.first_done
+        if self.flash_ratio > 1:
+            cycle = Signal(range(self.flash_ratio))
+            m.d.weights += cycle.eq(cycle + 1)
+            m.d.comb += turn.eq(cycle == self.flash_ratio - 1)
+            pulse = reader.pulse & turn
+            m.d.comb += [image.bytes.payload.eq(reader.data.payload), image.bytes.valid.eq(reader.data.valid & turn),
+                         reader.data.ready.eq(image.bytes.ready)]
+        else:
+            wiring.connect(m, reader.data, image.bytes)
+        if self.store:
+            m.submodules.store = DomainRenamer("weights")(self.store)
+            wiring.connect(m, image.weights, self.store.fill)
+            weights, loaded = self.store.beats, self.store.first_done
+            for name, member in SDRAM_PINS.items():
+                inside, outside = getattr(self.store, member), getattr(self, f"sdram_{name}")
+                m.d.comb += inside.eq(outside) if name == "input" else outside.eq(inside)
+        ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
+        # Registers, so that no path leads through two of these parts.
+        m.d.sync += [
+            image.next.eq(link.model_next), link.ready.eq(image.good & loaded), link.wrong_flash.eq(image.wrong)]
+        select_n, output, enable = reader.select_n, reader.lines_out, reader.lines_enable
+        if reader.yields:
+            keeper = self.keeper
+            m.d.comb += [reader.hold.eq(keeper.wants), keeper.given.eq(reader.held), keeper.lines_in.eq(self.flash_input)]
+            mine = Signal()  # the keeper has the flash
+            m.d.comb += mine.eq(keeper.wants & reader.held)
+            pulse, select_n = Mux(mine, keeper.pulse, pulse), Mux(mine, keeper.select_n, select_n)
+            output, enable = Mux(mine, keeper.lines_out, output), Mux(mine, keeper.lines_enable, enable)
+            self._model(m, image)
+        m.d.comb += [
+            link.model.eq(image.model),
+            self.flash_pulse.eq(pulse), self.flash_select_n.eq(select_n),
+            self.flash_output.eq(output), self.flash_enable.eq(enable), reader.lines_in.eq(self.flash_input)]
+
+    def _model(self, m, image):
+        """The model's mark for the keeper."""
+        m.d.comb += self.keeper.model.eq(image.model)
+
+
+class BoardTop(FromFlash, wiring.Component):
     """The module `accelerator` of accelerator.v, the link and, where weights are streamed, the readers of flash and SDRAM.
 
     An aborted image resets the accelerator and the readers; the weights are then loaded again.  With an
@@ -137,30 +220,13 @@ class BoardTop(wiring.Component):
             mark=self.mark, model=None if streams else model, clocks=clocks, plan=config.learning,
             keeps=keep_base is not None, address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
             pixel_bits=config.pixel_bits)
-        self.reader = self.store = self.keeper = None
-        self.flash_ratio = flash_ratio
         members = {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
             "ready": Out(1), "active": Out(1), "fault": Out(1)}  # LEDs
-        double = config.way == "double"
-        if streams:
-            boot, frame = weight_bytes(config)
-            marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
-            if config.sdram:
-                self.reader = FlashReader(chip, clock_hz / flash_ratio, offset, marks + boot + frame, 0, latency // flash_ratio)
-                self.store = SdramReader(sdram, clock_hz, boot, frame, sdram_latency)
-            else:
-                self.reader = FlashReader(chip, clock_hz, offset, marks + boot, frame, latency, config.sleeps, double,
-                                          yields=keep_base is not None)
-            members |= {"flash_pulse": Out(1 + double), "flash_select_n": Out(1, init=1), "flash_output": Out(4), "flash_enable": Out(4),
-                        "flash_input": In(4 << double)}  # pins of `FlashReader`
+        members |= self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base)
         if keep_base is not None:
             self.unkept = Signal()  # something is to be kept, or is being kept
-            self.keeper = Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, chip.wait_s, latency)
             members["keeping"] = Out(1)  # what was learned is being kept or loaded, and answers wait
-        if self.store:
-            pins = {name: self.store.signature.members[member] for name, member in SDRAM_PINS.items()}
-            members |= {f"sdram_{name}": pin for name, pin in pins.items()}
         if config.sleeps:
             members |= {
                 "sleep": In(1),  # 1 puts the banks into standby and sends the flash into deep power-down
@@ -206,7 +272,10 @@ class BoardTop(wiring.Component):
         if self.reader is None:
             m.d.comb += link.ready.eq(~link.busy)  # a learner writes its tables first
         else:
-            self._flash(m, ports, abort)
+            self._flash(m, ports, abort, link)
+        if self.keeper is not None:
+            with m.If(self.keeper.busy | ~self.keeper.ready | self.pending):
+                m.d.sync += link.ready.eq(0)
         busy = Signal()
         if self.config.learning:
             ports["o_busy"] = busy
@@ -219,61 +288,6 @@ class BoardTop(wiring.Component):
                 m.d.comb += self.reader.sleep.eq(self.sleep)
         m.submodules.accelerator = Instance("accelerator", **ports)
         return m
-
-    def _flash(self, m, ports, abort):
-        """Weights from the flash, or from an SDRAM that is filled from it, as `ports` of the accelerator."""
-        link = self.link
-        m.domains.weights = ClockDomain(local=True)
-        m.d.comb += [ClockSignal("weights").eq(ClockSignal()), ResetSignal("weights").eq(abort)]
-        reader, image = self.reader, FlashImage(self.mark, self.reader.bytes)
-        turn = Signal()  # a cycle of the flash reader
-        parts = EnableInserter(turn)(reader) if self.flash_ratio > 1 else reader, image
-        m.submodules.reader, m.submodules.image = (DomainRenamer("weights")(part) for part in parts)
-        pulse, weights, loaded = reader.pulse, image.weights, reader.first_done
-        if self.flash_ratio > 1:
-            cycle = Signal(range(self.flash_ratio))
-            m.d.weights += cycle.eq(cycle + 1)
-            m.d.comb += turn.eq(cycle == self.flash_ratio - 1)
-            pulse = reader.pulse & turn
-            m.d.comb += [image.bytes.payload.eq(reader.data.payload), image.bytes.valid.eq(reader.data.valid & turn),
-                         reader.data.ready.eq(image.bytes.ready)]
-        else:
-            wiring.connect(m, reader.data, image.bytes)
-        if self.store:
-            m.submodules.store = DomainRenamer("weights")(self.store)
-            wiring.connect(m, image.weights, self.store.fill)
-            weights, loaded = self.store.beats, self.store.first_done
-            for name, member in SDRAM_PINS.items():
-                inside, outside = getattr(self.store, member), getattr(self, f"sdram_{name}")
-                m.d.comb += inside.eq(outside) if name == "input" else outside.eq(inside)
-        ports |= {"i_weights__payload": weights.payload, "i_weights__valid": weights.valid, "o_weights__ready": weights.ready}
-        # Registers, so that no path leads through two of these parts.
-        m.d.sync += [
-            image.next.eq(link.model_next), link.ready.eq(image.good & loaded), link.wrong_flash.eq(image.wrong)]
-        select_n, output, enable = reader.select_n, reader.lines_out, reader.lines_enable
-        if self.keeper is not None:
-            keeper = self.keeper
-            m.d.comb += [reader.hold.eq(keeper.wants), keeper.given.eq(reader.held), keeper.lines_in.eq(self.flash_input)]
-            mine = Signal()  # the keeper has the flash
-            m.d.comb += mine.eq(keeper.wants & reader.held)
-            pulse, select_n = Mux(mine, keeper.pulse, pulse), Mux(mine, keeper.select_n, select_n)
-            output, enable = Mux(mine, keeper.lines_out, output), Mux(mine, keeper.lines_enable, enable)
-            self._model(m, image)
-            with m.If(keeper.busy | ~keeper.ready | self.pending):
-                m.d.sync += link.ready.eq(0)
-        m.d.comb += [
-            link.model.eq(image.model),
-            self.flash_pulse.eq(pulse), self.flash_select_n.eq(select_n),
-            self.flash_output.eq(output), self.flash_enable.eq(enable), reader.lines_in.eq(self.flash_input)]
-
-    def _model(self, m, image):
-        """A copy of the model's mark for the keeper, since the link turns the image's."""
-        model = Signal(8 * protocol.MODEL_BYTES)
-        m.d.comb += self.keeper.model.eq(model[:8])
-        with m.If(self.keeper.model_next):
-            m.d.sync += model.eq(model.rotate_right(8))
-        with m.If(image.bytes.valid & image.bytes.ready & ~image.good):  # the mark is what comes last
-            m.d.sync += model.eq(Cat(model[8 * image.beat:], image.bytes.payload))
 
     def _keep(self, m, ports, abort):
         """The keeper: it shares the learner's port for a host with the link, and saves what changed once the link is quiet."""
@@ -298,3 +312,12 @@ class BoardTop(wiring.Component):
             "i_pause": keeper.busy, "i_command__valid": commands, "o_host__ready": ready,
             "i_host__valid": Mux(keeper.busy, keeper.host.valid, link.host.valid),
             "i_host__payload": Mux(keeper.busy, keeper.host.payload.as_value(), link.host.payload.as_value())}
+
+    def _model(self, m, image):
+        """A copy of the model's mark for the keeper, since the link turns the image's."""
+        model = Signal(8 * protocol.MODEL_BYTES)
+        m.d.comb += self.keeper.model.eq(model[:8])
+        with m.If(self.keeper.model_next):
+            m.d.sync += model.eq(model.rotate_right(8))
+        with m.If(image.bytes.valid & image.bytes.ready & ~image.good):  # the mark is what comes last
+            m.d.sync += model.eq(Cat(model[8 * image.beat:], image.bytes.payload))

@@ -8,10 +8,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..base.errors import UsageError
-from ..machine.kept import BEGUN, CRC_BYTES, CRC_POLYNOMIAL, ERASED, SECTOR, SEQUENCE, SEQUENCE_BITS, SLOTS, VOID, SlotPlan
+from ..machine.kept import BEGUN, CRC_BYTES, CRC_POLYNOMIAL, ERASED, PAGE, SECTOR, SEQUENCE, SEQUENCE_BITS, SLOTS, VOID, SlotPlan
 from ..machine.protocol import Space
 from .learning.learner import host_layout
-from .qspi_flash import RELEASE
 from .states import OneHot
 
 ENABLE, READ, PROGRAM, ERASE, STATUS = 0x06, 0x03, 0x02, 0x20, 0x05
@@ -58,8 +57,6 @@ class Keeper(wiring.Component):
         The 4 bytes of `protocol.model_mark`.  None: they arrive at the member `model`.
     clock_hz : float
         Frequency of sync.
-    wait_s : float
-        The longest that the flash takes to wake up.
     latency : int
         As `FlashReader` has it, up to 2.
 
@@ -82,7 +79,7 @@ class Keeper(wiring.Component):
     undoable : Out(1)
         There is a state before the newest one.
     host, host_reply
-        As `Learner` has them, in the other direction.
+        As `Learner` has them, in the other direction.  Space, address and data are 0 while `wants` is.
     model : In(8), model_next : Out(1)
         With model None, as `FlashImage` has them.
     wants : Out(1), given : In(1)
@@ -95,14 +92,13 @@ class Keeper(wiring.Component):
     A bit of the flash takes 4 cycles, a word of the learner's memory 4 + the access more.  docs/device.md has the times of a save.
     """
 
-    def __init__(self, slot: SlotPlan, address_bits, base, mark, model, clock_hz, wait_s=60e-6, latency=0):
+    def __init__(self, slot: SlotPlan, address_bits, base, mark, model, clock_hz, latency=0):
         if not 0 <= latency <= 2:
             raise UsageError(f"keeper: latency is {latency}, expected from 0 to 2")
         if base % (4 * slot.room) or base + 4 * slot.room > 1 << 24 or clock_hz > MOST_HZ:
             raise UsageError(f"keeper: base is {base:#x}, the clock {clock_hz / 1e6:g} MHz; expected a multiple of {4 * slot.room:#x} in "
                              f"16 MiB, and at most {MOST_HZ / 1e6:g} MHz")
         self.slot, self.base, self.mark, self.model_mark, self.latency = slot, base, mark, model, latency
-        self.waits = max(1, int(wait_s * clock_hz / 32))  # bytes of the flash
         host = host_layout(slot.plan, address_bits)
         super().__init__({
             "save": In(1), "undo": In(1), "may_erase": In(1), "busy": Out(1), "ready": Out(1), "done": Out(1), "failed": Out(1),
@@ -117,6 +113,7 @@ class Keeper(wiring.Component):
         s = self._signals()
         m.d.sync += [self.done.eq(0), s.save.eq(s.save | self.save), s.undo.eq(s.undo | self.undo)]
         s.states = OneHot(m, "QUIET")
+        s.clear = s.states.ongoing("DONE") & ~s.page  # the next job begins in front
         self._segments(m, s)
         self._beats(m, s)
         self._bits(m, s)
@@ -141,34 +138,32 @@ class Keeper(wiring.Component):
         s.writing = s.job[Job.MARK:].any()
         s.save = Signal()  # asked for
         s.undo = Signal()
-        s.awake = Signal()  # the flash is not in power-down
         s.again = Signal()  # the slot is written for the second time
         # Slots, by their rooms 1 to 3.
         s.room = Signal(2, init=1)  # of the job
         s.newest = Signal(2, init=3)
-        s.before = Signal(2, init=1)
         s.has_newest = Signal()
         s.has_before = Signal()
-        s.spare = s.newest ^ s.before
+        both = s.newest.all()
+        s.spare, s.before = Cat(s.newest[1], ~both), Cat(~both, s.newest[0])  # the rooms behind and before it, in a ring
         s.blank = Signal()  # the spare slot is erased and says so
-        s.sector = Signal(range(max(2, self.slot.sectors)))  # of the spare slot, the next to be erased
         s.sequence = Signal(SEQUENCE_BITS, reset_less=True)  # of the newest state
         s.found = Signal(SEQUENCE_BITS, reset_less=True)  # in the slot that is read
         # The place in a slot.
-        s.place = Signal(range(self.slot.room), reset_less=True)  # byte
+        s.place = Signal(range(self.slot.room))  # byte; of a job that erases the sector
         s.segment = Signal(range(len(self.slot.tables) + 5))  # MARKS, SEQUENCE, marks of the design, tables, CRC
-        s.address = Signal(max(8, len(self.host.payload.address)), reset_less=True)  # of the unit in its segment: a byte, or a word
+        s.address = Signal(max(8, len(self.host.payload.address)))  # of the unit in its segment: a byte, or a word
         s.last = Signal()  # the unit is the last one of its segment
-        s.first = Signal.like(s.address)  # address of the first unit of the next segment
         s.wide = Signal()  # the unit is a word
         # Bits.
-        s.shift = Signal(word, reset_less=True)
+        s.shift = Signal(word)
         s.crc = Signal(8 * CRC_BYTES, reset_less=True)
         s.beat = Signal(range(4 * max(32, word)))  # cycle of a command or a unit, 4 for each bit
         s.bad = Signal(reset_less=True)  # the slot has no state of this design
         s.raw = Signal(reset_less=True)  # it has no mark that it is erased
         s.begun = Signal(reset_less=True)  # it has a mark that a state was begun
         s.foreign = Signal()  # a slot has marks of another design
+        s.page = s.job[Job.PROGRAM] & (s.segment != len(self.slot.tables) + 4)  # the job programs, and not the last page
         s.end = Signal()  # the last cycle of what is sent
         s.clocking = Signal()  # a state sends bits
         s.body = Signal()  # those of a unit
@@ -187,8 +182,19 @@ class Keeper(wiring.Component):
         large = Cat(s.segment == n for n, last in enumerate(lasts) if last > 255).any()
         upper = Array(last >> 8 for last in lasts)[s.segment] if len({last >> 8 for last in lasts}) > 2 else max(lasts) >> 8
         m.d.sync += s.last.eq((s.address[:8] == Array(last & 255 for last in lasts)[s.segment]) & (~large | (s.address[8:] == upper)))
+        step, clear = s.states.ongoing("STEP"), s.clear
+        with m.If(step):
+            m.d.sync += s.address.eq(s.address + 1)
+        with m.If(step & s.last | clear):
+            m.d.sync += s.address.eq(0)
+        for number, (_, first, _) in enumerate(segments[1:]):
+            with m.If(step & s.last & (s.segment == number)):
+                m.d.sync += [bit.eq(1) for place, bit in enumerate(s.address) if first >> place & 1]
+        with m.If(clear):
+            m.d.sync += s.segment.eq(0)
+        with m.Elif(step & s.last):
+            m.d.sync += s.segment.eq(s.segment + 1)
         m.d.comb += [s.wide.eq(~(s.of_marks | s.of_sequence | s.of_design | s.of_crc)),
-                     s.first.eq(Array([first for _, first, _ in segments[1:]] + [0])[s.segment]),
                      space.eq(Array(each or 0 for each, *_ in segments)[s.segment])]
         host = self.host.payload
         m.d.comb += [host.write.eq(s.job[Job.LOAD]), host.space.eq(space), host.address.eq(s.address), host.data.eq(s.shift)]
@@ -204,17 +210,25 @@ class Keeper(wiring.Component):
             m.d.sync += s.shift.eq(Cat(self.lines_in[1], s.shift))
         with m.If(s.states.ongoing("HOST") & s.job[Job.PROGRAM]):
             m.d.sync += s.shift.eq(self.host_reply)
-        with m.If((s.body | s.states.ongoing("WAKING")) & byte):
-            m.d.sync += s.place.eq(s.place + 1)
+        with m.If(s.clear):
+            m.d.sync += s.shift.eq(0)
+        erases = s.job[Job.ERASE]
+        step = Cat(~erases, Const(0, SECTOR.bit_length() - 2), erases)  # one adder for both
+        done = s.states.ongoing("DONE")
+        s.erased = s.place[SECTOR.bit_length() - 1:] == self.slot.sectors - 1  # with this sector all of the slot is
+        with m.If(done & ~s.page & (~erases | s.erased) | s.states.ongoing("REST") & s.undo & s.has_before & ~s.save):
+            m.d.sync += s.place.eq(0)
+        with m.Elif(s.body & byte | done & erases):
+            m.d.sync += s.place.eq(s.place + step)
 
     def _bits(self, m, s):
         """The bit that goes out, or that is expected, the CRC, and what the bits of a slot say."""
         line, ongoing, erases = self.lines_in[1], s.states.ongoing, s.job[Job.ERASE]
-        first = (SECTOR - 1).bit_length()
-        # The place of a job that erases is 0.
-        sector = Cat(Const(0, first), s.sector & erases.replicate(len(s.sector)))[:len(s.place)]
-        address = Cat(s.place | sector, s.room, Const(self.base >> len(s.place) + 2, max(0, 22 - len(s.place))))[:24]
-        sent = [(ongoing("WAKE"), RELEASE), (ongoing("ENABLE"), ENABLE), (ongoing("POLL"), STATUS), (s.commands & ~s.writing, READ),
+        marks = Cat(s.job[Job.MARK] & s.task[Task.SAVE] & s.blank, s.job[Job.MARK] & s.task[Task.UNDO])  # BEGUN, VOID or ERASED
+        low = (PAGE - 1).bit_length()  # a command's address begins a page, or is that of a mark
+        upper = Const(self.base >> len(s.place) + 2, max(0, 22 - len(s.place)))
+        address = Cat(marks, Const(0, low - len(marks)), s.place[low:], s.room, upper)[:24]
+        sent = [(ongoing("ENABLE"), ENABLE), (ongoing("POLL"), STATUS), (s.commands & ~s.writing, READ),
                 (s.commands & s.writing & ~erases, PROGRAM), (s.commands & erases, ERASE)]
         opcode = [Cat(state for state, byte in sent if byte >> bit & 1).any() for bit in range(8)]
         command = Array([*reversed(opcode), *reversed(list(address))])[s.beat[2:7]]
@@ -228,7 +242,7 @@ class Keeper(wiring.Component):
         number = (s.sequence + 1)[:SEQUENCE_BITS]
         sequence = Array([*[Const(0, 1)] * (8 - SEQUENCE_BITS), *reversed(list(number))])[place]
         out = Mux(s.body, (s.of_crc & s.crc[-1]) | (s.of_design & Mux(s.address[2], model, mark)) | (s.of_sequence & sequence)
-                  | (s.wide & s.shift[-1]), command)
+                  | (s.wide & s.shift[-1]) | (s.of_marks & s.job[Job.PROGRAM]), command)
         differs = out ^ line
         m.d.comb += [self.lines_out.eq(Cat(out, Const(0b111, 3))), self.lines_enable.eq(0b1101)]
         with m.If(s.body & s.strobe):
@@ -252,7 +266,7 @@ class Keeper(wiring.Component):
         m.d.sync += s.job.eq(1 << job)
         if room is not None:
             m.d.sync += s.room.eq(room)
-        s.states.go("START")
+        s.states.go("OPEN")
 
     def _send(self, m, s, state, following, clocked=True):
         """A state that sends bits, or with `clocked` False lets the time of a byte pass; following: a state, or a function."""
@@ -294,19 +308,6 @@ class Keeper(wiring.Component):
                     self._start(m, s, Job.MARK)
                 with m.If(s.task[Task.BOOT]):
                     self._start(m, s, Job.CHECK)
-        self._send(m, s, "WAKE", "WAKING")
-
-        def waited():
-            with m.If(s.place[self.waits.bit_length()]):
-                m.d.sync += s.awake.eq(1)
-                s.states.go("START")
-        self._send(m, s, "WAKING", waited, clocked=False)
-        with s.states.state("START"):
-            marks = Cat(s.job[Job.MARK] & s.task[Task.SAVE] & s.blank, s.job[Job.MARK] & s.task[Task.UNDO])  # BEGUN, VOID or ERASED
-            m.d.sync += [s.place.eq(Mux(s.job[Job.PROGRAM], SEQUENCE, marks)), s.segment.eq(s.job[Job.PROGRAM]), s.address.eq(0)]
-            s.states.go("OPEN")
-            with m.If(~s.awake):
-                s.states.go("WAKE")
 
     def _command(self, m, s):
         """The states of a command up to its address."""
@@ -345,15 +346,14 @@ class Keeper(wiring.Component):
                 s.states.go("HOST")
         self._send(m, s, "BODY", sent)
         m.d.comb += s.body.eq(s.states.ongoing("BODY"))
-        nothing = s.of_marks & (s.raw | ~s.begun)  # what follows need not be read
+        nothing = s.of_marks & (s.raw | ~s.begun) & ~s.job[Job.PROGRAM]  # what follows need not be read
         with s.states.state("STEP"):
             s.states.go("UNIT")
-            m.d.sync += s.address.eq(s.address + 1)
             with m.If(s.of_sequence):
                 m.d.sync += s.found.eq(s.shift)
             with m.If(s.last):
-                m.d.sync += [s.address.eq(s.first), s.segment.eq(s.segment + 1), s.bad.eq(s.bad | nothing)]
-            with m.If(s.job[Job.MARK] | s.last & (s.of_crc | nothing) | s.job[Job.PROGRAM] & (s.place[:8] == 0)):
+                m.d.sync += s.bad.eq(s.bad | nothing)
+            with m.If(s.job[Job.MARK] | s.last & (s.of_crc | nothing) | s.job[Job.PROGRAM] & (s.place[:(PAGE - 1).bit_length()] == 0)):
                 s.states.go("CLOSE")
 
     def _end(self, m, s):
@@ -376,26 +376,24 @@ class Keeper(wiring.Component):
                 m.d.sync += [s.sequence.eq(s.found), self.failed.eq(s.bad)]
                 self._loaded(m, s)
             with m.If(s.job[Job.MARK]):
-                m.d.sync += s.blank.eq(~s.blank)
+                m.d.sync += s.blank.eq(~s.blank & ~s.task[Task.UNDO])
                 s.states.go("REST")
                 with m.If(s.task[Task.SAVE]):
                     self._start(m, s, Job.MARK)
                     with m.If(s.blank):
                         self._start(m, s, Job.PROGRAM)
                 with m.If(s.task[Task.UNDO]):
-                    m.d.sync += [s.newest.eq(s.before), s.before.eq(s.newest), s.has_before.eq(0), s.blank.eq(s.blank)]
+                    m.d.sync += [s.newest.eq(s.before), s.has_before.eq(0)]
                     self._start(m, s, Job.LOAD, s.before)
             with m.If(s.job[Job.PROGRAM]):
                 s.states.go("OPEN")
-                with m.If(s.segment == len(self.slot.tables) + 4):
+                with m.If(~s.page):
                     self._start(m, s, Job.CHECK)
             with m.If(s.job[Job.ERASE]):
-                m.d.sync += s.sector.eq(s.sector + 1)
                 s.states.go("REST")
                 with m.If(s.task[Task.SAVE]):
                     s.states.go("OPEN")
-                with m.If(s.sector == self.slot.sectors - 1):
-                    m.d.sync += s.sector.eq(0)
+                with m.If(s.erased):
                     self._start(m, s, Job.MARK)
         with s.states.state("BOOTED"):
             self._start(m, s, Job.LOAD, s.newest)
@@ -415,10 +413,9 @@ class Keeper(wiring.Component):
         older = (s.found - s.sequence)[:SEQUENCE_BITS]
         with m.If(~s.bad & ~s.task[Task.CLEAN]):
             with m.If(~s.has_newest | ~older[-1]):
-                m.d.sync += [s.newest.eq(s.room), s.has_newest.eq(1), s.sequence.eq(s.found), s.has_before.eq(s.has_newest),
-                             s.before.eq(Mux(s.has_newest, s.newest, Cat(s.room[1], s.room.xor())))]
+                m.d.sync += [s.newest.eq(s.room), s.has_newest.eq(1), s.sequence.eq(s.found), s.has_before.eq(s.has_newest)]
             with m.Elif(older.all()):
-                m.d.sync += [s.before.eq(s.room), s.has_before.eq(1)]
+                m.d.sync += s.has_before.eq(1)
         with m.If(s.task[Task.BOOT]):
             self._start(m, s, Job.CHECK, s.room + 1)
             with m.If(s.room == SLOTS):

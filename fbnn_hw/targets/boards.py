@@ -23,7 +23,7 @@ class Board:
     """One board.
 
     pins: {"clock", "rx", "tx": pin}, from the FPGA's side, and "ready" and "fault" where it has such LEDs.
-    low: the LEDs that a 0 lights.
+    low: the LEDs that a 0 lights, and the buttons that give 0 while they are pressed.
     drive: {pin: level} of those that every design must hold at a level.
 
     flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the
@@ -31,6 +31,9 @@ class Board:
     Winbond's, is that of `FlashChip`.
 
     sdram: {"chip": name in `rtl.sdram.CHIPS`, "pins": {name: pin}}, or {} where none is read.
+
+    camera, panel: {name: pin} of a camera's module, and of buttons and LEDs, as a page has them, with "data0" and so on; for designs
+    with a camera.
 
     program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that
     takes one file has "both", and "start" for its address.  Words in braces are replaced.  "also" is
@@ -55,6 +58,8 @@ class Board:
     sdram: dict[str, Any] = field(default_factory=dict)
     drive: dict[str, int] = field(default_factory=dict)
     port: int = -1
+    camera: dict[str, str] = field(default_factory=dict)
+    panel: dict[str, str] = field(default_factory=dict)
 
     @property
     def part(self) -> Target:
@@ -101,14 +106,17 @@ def read(path: Path) -> Board:
         program = page.get("program", {})
         pins: dict[str, str] = {"clock": facts.clock(), **link, **{name: pin for name, (pin, _) in leds.items()}}
         drive = [(facts.led(*one["pin"])[0], one["level"]) for one in page.get("drive", [])]
+        places = {table: {name: facts.place(spec) for name, spec in pages.single(page.get(table, {}))} for table in ("camera", "panel")}
         taken_pins = pins | {f"drive {i}": pin for i, (pin, _) in enumerate(drive)}
+        taken_pins |= {f"{table}.{name}": pin for table, own in places.items() for name, (pin, _) in own.items()}
         for name, pin in taken_pins.items():
             if other := next((other for other, taken in taken_pins.items() if taken == pin and other != name), None):
                 raise UsageError(f"{path}: {name} and {other} have the same pin {pin}, expected one of their own")
         return Board(
             name=path.stem, title=page["title"], target=facts.target(), platform=page["platform"], clock_hz=facts.clock_hz(),
             package=page.get("package") or facts.package(), usb=page["usb"], bridge=page.get("bridge", "other"), console=page["console"],
-            pins=pins, low=frozenset(name for name, (_, low) in leds.items() if page.get("low", low)), flash=flash | page["flash"],
+            pins=pins, low=frozenset(name for name, (_, low) in (leds | places["panel"]).items() if page.get("low", low)),
+            **{table: {name: pin for name, (pin, _) in own.items()} for table, own in places.items()}, flash=flash | page["flash"],
             program=program if "bitstream" in program else {"bitstream": facts.bitstream(), **program},
             sdram=page["sdram"] | {"pins": facts.sdram()} if "sdram" in page else {}, drive=dict(drive),
             port=page.get("port", -1))

@@ -2,13 +2,14 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..base import files
 from ..base.errors import InputError, UsageError, nearest, show, whole
+from ..machine.device import BUTTONS, DATA_PINS, NUMBER_LEDS, SENSOR_PINS, STRAPPED
 from .bridges import BRIDGES
 
 LARGEST = 2 ** 14
@@ -39,6 +40,10 @@ def _led(value: Any) -> bool:
     return _types(str, int)(value) or _types(str, int, str)(value)
 
 
+def _connector(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"\w+:[\w+-]+", value, re.ASCII))
+
+
 def _drives(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) and set(one) == {"pin", "level"} and _led(one["pin"])
                                            and whole(one["level"], 0, 2) for one in value)
@@ -60,6 +65,11 @@ def _command(*needed: str) -> Callable[[Any], bool]:
             return False
         return all(any(f"{{{name}}}" in word for word in value[1:]) for name in needed)
     return check
+
+
+def _places(count: int) -> "Key":
+    return Key(lambda value: isinstance(value, list) and len(value) == count and all(map(PLACE.legal, value)),
+               f"a list of {count} places, the lowest bit first, each {PLACE.expected}", True)
 
 
 def _of_command(*needed: str) -> "Key":
@@ -87,6 +97,8 @@ class Table:
 TEXT = Key(_text, "text on one line", True)
 FLAG = Key(lambda value: isinstance(value, bool), "true or false")
 LED = Key(_led, "[resource, number], or a third word for a part of it")
+PLACE = Key(lambda value: _led(value) or _connector(value),
+            '"connector_number:pin", or [resource, number], or a third word for a part of it')
 COMMANDS = {"bitstream": _of_command("bitstream"), "weights": _of_command("weights"), "both": _of_command("both")}
 KEYS: dict[str, Key | Table] = {
     "title": TEXT,
@@ -116,6 +128,8 @@ KEYS: dict[str, Key | Table] = {
     "port": Key(lambda value: whole(value, 0, 10), "which of the board's serial ports reaches the design, a whole number from 0"),
     "bridge": Key(lambda value: isinstance(value, str) and value in BRIDGES, f"one of {', '.join(BRIDGES)}"),
     "sdram": Table({"chip": Key(_text, "the name of a chip", True)}),
+    "camera": Table({name: replace(PLACE, required=name not in STRAPPED) for name in SENSOR_PINS} | {"data": _places(DATA_PINS)}),
+    "panel": Table(dict.fromkeys((*BUTTONS, "flag"), PLACE) | {"number": _places(NUMBER_LEDS)}),
 }
 
 
@@ -134,6 +148,13 @@ def read(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: no {' and no '.join(missing)}, expected as in boards/icebreaker.toml")
     _together(path, page)
     return page
+
+
+def single(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(name, place) of a table of places; those of a list, such as data, are data0 and so on."""
+    for name, value in table.items():
+        lists = name in ("data", "number")
+        yield from ((f"{name}{i}", one) for i, one in enumerate(value)) if lists else ((name, value),)
 
 
 def _check(path, table, keys, prefix=""):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from amaranth.build import Attrs, Platform
+from amaranth.build import Attrs, Pins, Platform, Resource
 from amaranth.build.res import ResourceError
 from amaranth_boards.resources import UARTResource
 
@@ -132,6 +132,19 @@ class Facts:
         if not hasattr(port, "io"):
             raise self._refuse(f"gives no {part or 'single pin'} of {name} {number}")
         return _pin(port), port.invert[0]
+
+    def place(self, spec: str | list[Any]) -> tuple[str, bool]:
+        """(pin, whether 0 is its active level) of what a page calls a place: "connector_number:pin", or as `led` has it."""
+        if not isinstance(spec, str):
+            return self.led(*spec)
+        if ("place", spec) not in self.ports:
+            number = len(self.ports)
+            try:
+                self.platform.add_resources([Resource("fbnn_place", number, Pins(spec, dir="io"))])
+                self.ports["place", spec] = self._port("fbnn_place", number)  # type: ignore[index]
+            except (NameError, AssertionError) as error:
+                raise self._refuse(f"has no place {spec} ({show(str(error))}), expected a pin of a connector") from None
+        return _pin(self.ports["place", spec]), False  # type: ignore[index]
 
     def flash(self) -> dict[str, Any]:
         """{"lines", "select", "clock", "io"}, as `boards.Board.flash` has them."""

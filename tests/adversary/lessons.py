@@ -38,7 +38,9 @@ from fbnn_hw.simulate import virtual
 from tests import strategies
 
 FAULTS = "power", "unplugged", "unpowered", "wrong", "refused", "not done", "killed", "full"
-KINDS = "new", "new", "new", "known", "folder", "undo", "restore", "reset", "classify", "rehearse", "freeze"
+KINDS = "new", "new", "new", "known", "folder", "undo", "restore", "reset", "classify", "rehearse", "freeze", "forget"
+REFUSALS = "frozen", "has room", "knows no class", "--forget", "is the last one known"
+"""Words of what a board may be asked in vain, without a fault."""
 LONGEST_S = 300
 
 
@@ -253,28 +255,33 @@ class Desk:
 
     def drawn(self):
         """Words of a command, and the way of the reference: a function of (names, snapshot) that yields those after each step."""
-        kind, rng = self.rng.choice(KINDS), self.rng
+        kind, rng, plan = self.rng.choice(KINDS), self.rng, self.design.config.learning
         kept = Taught.read(self.file) if self.file.exists() else None
-        known = list(kept.names) if kept else list(self.shipped[0])
+        known = [name for name in (kept.names if kept else self.shipped[0]) if name is not None]
         if kind in ("new", "known", "folder"):
             passes, lessons, thaw = int(rng.integers(1, 3)), [], bool(rng.random() < 0.3)
             for _ in range(2 if kind == "folder" else 1):
-                fresh = kind != "known" and len(known) + len(lessons) < self.design.config.learning.max_classes
                 others = [name for name in known if name not in {label for label, *_ in lessons}]  # a folder has a class once
+                fresh = kind != "known" and len(known) + len(lessons) < plan.max_classes or not others
                 label = f"thing {self.number}" if fresh else str(rng.choice(others))
                 lessons.append((label, *self.pictures(int(rng.integers(1, 4)))))
             if kind == "folder":
                 return self._folder(lessons, passes)
             words = ["learn", "--label", lessons[0][0], lessons[0][1], "--passes", passes, "--review", "none", *["--thaw"] * thaw]
             return words, lambda state: self.way_of_lessons(state, lessons, passes, thaw)
-        if kind == "rehearse":
+        if kind == "rehearse" and not plan.adds:
             count = int(rng.integers(1, 100))
             return ["learn", "--thaw", "--rehearse", count], lambda state: self.way(state, [
                 lambda x: x.freeze(False), lambda x: x.rehearse(min(64, count)), lambda x: x.rehearse(max(0, count - 64))])
         if kind == "freeze":
             return ["learn", "--freeze"], lambda state: self.way(state, [lambda x: x.freeze(True)])
         if kind == "reset":
-            return ["learn", "--reset"], lambda state: [(state[0][:len(self.shipped[0])], self.shipped[1])]
+            return ["learn", "--reset"], lambda state: [
+                (self.shipped[0] if plan.forget else state[0][:len(self.shipped[0])], self.shipped[1])]
+        if kind == "forget" and plan.forget and known:
+            label = str(rng.choice(known))
+            return ["learn", "--forget", label], lambda state: self.way(state, [
+                lambda x: x.forget(state[0].index(label))]) if label in state[0] and state[0] != (label,) else []
         if kind == "undo" and self.before.exists():
             return ["learn", "--undo"], self.way_back
         if kind == "restore" and (found := sorted(self.design.folder.glob("learned-board*.snapshot"))):
@@ -299,18 +306,23 @@ class Desk:
     def way(self, state, steps, names=()):
         """[(names, snapshot)] after each of some steps from a state; names: of new classes."""
         self.learner.restore(state[1])
-        titles, result = [*state[0], *(name for name in names if name not in state[0])], []
+        titles, result = list(state[0]), []
+        for name in names:
+            if name not in titles:
+                number = self.learner.next_free
+                titles[number:number + 1] = [name]
         for step in steps:
             step(self.learner)
-            result.append((tuple(named(titles, self.learner.known)), self.learner.snapshot()))
+            result.append((tuple(None if label in self.learner.forgotten else name
+                                 for label, name in enumerate(named(titles, self.learner.known))), self.learner.snapshot()))
         return result
 
     def way_of_lessons(self, state, lessons, passes, thaw):
         result = self.way(state, [lambda x: x.freeze(False)]) if thaw else []
         for label, _, latents in lessons:
             start = result[-1] if result else state
-            number = start[0].index(label) if label in start[0] else len(start[0])
             self.learner.restore(start[1])
+            number = start[0].index(label) if label in start[0] else self.learner.next_free
             if self.learner.frozen or number == self.design.config.learning.max_classes:
                 break
             stored, of = np.array(self.learner.buffer.labels[:self.learner.buffer.used], int), self.learner.buffer.latents
@@ -378,7 +390,7 @@ class Desk:
             # What was put aside, what an earlier command left, what this one keeps.
             assert len(notes) <= 3 and not any(error in note for note in notes), self.told()
         if not happened:
-            assert done.code == 0 or astray or "frozen" in done.err or "has room" in done.err, self.told()
+            assert done.code == 0 or astray or any(reason in done.err for reason in REFUSALS), self.told()
             if not astray and done.code == 0 and words[0] == "learn":
                 assert now and now[1] == after, f"the board knows something else\n{self.told()}"
                 assert (true == self.shipped[1] or "--label" not in words or "--thaw" in words

@@ -16,6 +16,7 @@ from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Network, Topology
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import TARGETS, page
+from tests import strategies
 from tests.foreign.test_qonnx import model
 from tests.quick import slow
 
@@ -191,6 +192,65 @@ def test_a_random_checkpoint(number, forge, tmp_path):
         if topology.weight_bits() < 8 * MOST_BYTES:
             break
     tried(topology, str(rng.choice(["ice40", "ecp5", "generic"])), forge, tmp_path)
+
+
+def shared(depth, value):
+    """A list of eight parts, each a list of eight, and so on, of one value."""
+    for _ in range(depth):
+        value = [value] * 8
+    return value
+
+
+def cyclic(loop):
+    loop += [loop, {"x": loop}]
+    return loop
+
+
+def nested(depth):
+    """As many tuples, each in the next one."""
+    value = ()
+    for _ in range(depth):
+        value = (value,)
+    return value
+
+
+def archives():
+    """{name: what is laid over the content of a sound file}."""
+    import torch
+
+    byte, number, text = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.int32), "e" * 90_000
+    wide, large = number.expand(2 ** 16), byte.expand(2 ** 40)
+    layer = {"op": "conv", "name": "a", "inputs": ["input"], "channels": 8}
+    return {
+        "one text many times": {"training": {"x": [text] * 40_000}},
+        "one text in lists of lists": {"training": {"x": shared(5, "\u2400" * 30_000)}},
+        "one text as a key of many": {"training": {"x": [{text: n} for n in range(3000)]}},
+        "a list of itself": {"training": {"x": cyclic([])}},
+        "layers of themselves": {"architecture": cyclic([])},
+        "tuples in tuples": {"classes": nested(90)},
+        "many thresholds of one number": {"thresholds": {f"t{n}": wide for n in range(9000)}},
+        "thresholds without an end": {"thresholds": {"x": number.expand(2 ** 60)}},
+        "weights of one byte": {"weights": {f"w{n}": large for n in range(9000)}},
+        "strides that go back": {"weights": {"conv1": torch.arange(64, dtype=torch.uint8).as_strided((2 ** 20, 2), (0, 1))}},
+        "numbers that are none": {"training": {"loss": [float("nan"), float("inf"), -0.0] * 1000}},
+        "sizes below 0": {"architecture": [layer | {"channels": -(2 ** 62)}, layer | {"kernel": -1}]},
+        "a layer many times": {"architecture": [layer] * 60_000},
+        "classes of one name": {"classes": [text] * 40_000},
+        "an integer of many digits": {"training": {"x": 10 ** 600}},
+        "a shape of many numbers": {"training": {"x": byte.reshape((1,) * 60)}}}
+
+
+@pytest.mark.parametrize("verb", slow(["generate --target ice40 --model", "inspect --json"], "generate --target ice40 --model"))
+@pytest.mark.parametrize("name", archives())
+def test_an_archive(name, verb, forge, tmp_path):
+    """Of a sound network's file with another part: parts that are shared, without end, or of another kind."""
+    import torch
+
+    checkpoint.save(tmp_path / "x.pt", strategies.smallest())
+    values = torch.load(tmp_path / "x.pt", weights_only=True)
+    torch.save(values | archives()[name], tmp_path / "x.pt")
+    outcome = judged(forge, tmp_path / "x.pt", [*verb.split(), "x.pt"])
+    assert outcome.code == 3, outcome
 
 
 def odd_pages(folder):

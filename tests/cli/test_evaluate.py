@@ -2,10 +2,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fbnn_hw.data import datasets
+from fbnn_hw.data.images import scale
 from fbnn_hw.nn import checkpoint
-from fbnn_hw.reference import inference
+from fbnn_hw.reference import camera, inference
 from fbnn_hw.train import predict
 from tests import strategies
 
@@ -72,3 +74,34 @@ def test_missing_data(refused, model, tmp_path, monkeypatch):
     monkeypatch.setattr("urllib.request.urlopen", refuse)
     code, line = refused("evaluate", "--model", model[0], "--data", "cifar10", "--data-dir", tmp_path / "d")
     assert code == 3 and line.endswith(f"put cifar-10-python.tar.gz from https://www.cs.toronto.edu/~kriz/ into {tmp_path}/d")
+
+
+@pytest.mark.parametrize("name, grey", [("ov7670", False), ("hm01b0", True)])
+def test_through_a_camera(answer, cli, model, name, grey):
+    """The images of the reference's front end are scored; what the file states is of others."""
+    path, network = model
+    images = datasets.load("fixture").first(40)
+    right = inference.classify(inference.logits(network, camera.through(images.images, grey))) == images.labels
+    run = ("evaluate", "--model", path, "--data", "fixture", "--backend", "reference", "--images", 40, "--camera", name)
+    result = answer(*run)
+    assert (result["camera"], result["correct"], result["reproduces"]) == (name, right.sum(), None)
+    assert answer(*run[:-2])["camera"] is None
+
+
+def test_pictures_are_shown_as_large_as_the_window(answer, model, tmp_path):
+    path, network = model
+    pictures = strategies.images(3, 2, 150)
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "dog").mkdir()
+    for kind, picture in zip(("cat", "dog"), pictures):
+        Image.fromarray(picture.transpose(1, 2, 0)).save(tmp_path / kind / "1.png")
+    logits = inference.logits(network, camera.through(scale(pictures, camera.WINDOW), False))
+    right = inference.classify(logits) == [network.topology.classes.index(kind) for kind in ("cat", "dog")]
+    run = ("evaluate", "--model", path, "--data", tmp_path, "--backend", "reference", "--resize", "--camera", "ov7670")
+    assert answer(*run)["correct"] == right.sum()
+
+
+def test_a_model_of_another_size_than_the_camera_s(refused, tmp_path):
+    checkpoint.save(tmp_path / "m.pt", strategies.vgg_network(1, classes=10, size=16))
+    code, line = refused("evaluate", "--model", tmp_path / "m.pt", "--data", "fixture", "--camera", "ov7670")
+    assert code and "--camera ov7670: gives images of 32x32" in line and "takes 16x16" in line

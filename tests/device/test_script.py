@@ -55,7 +55,7 @@ def test_a_sign_within_a_name_is_no_comment(path):
     ("0", "line 1: the event is '', expected show, press, release, cut, restore, stop, start, expect"),
     ("0 show", "line 1: nothing follows show, expected the path of a picture"),
     ("0 expect  # cup", "line 1: nothing follows expect, expected a sign or a class"),
-    ("0 press teech", "line 1: press 'teech', expected teach, choose, forget; did you mean teach?"),
+    ("0 press teech", "line 1: press 'teech', expected teach, choose, forget, undo; did you mean teach?"),
     ("0 cut the power", "line 1: cut 'the power', expected power; did you mean power?"),
     ("0 stop teach", "line 1: stop 'teach', expected sensor"),
     ("1 stop sensor\n0.9 start sensor", "line 2: 0.9 s is before the line above it, expected times that do not fall"),

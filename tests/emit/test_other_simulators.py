@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from fbnn_hw import design
-from fbnn_hw.design.integration import AXI_STREAM
+from fbnn_hw.design.integration import AXI_STREAM, WRAPPERS
 from fbnn_hw.machine.protocol import Command
+from fbnn_hw.machine.registers import BY_NAME, LOGITS
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate.bench import bench
 from tests import strategies
@@ -83,6 +84,77 @@ WEIGHTS = """    reg [7:0] weights [0:{total} - 1];
     assign s_axis_weights_tvalid = running;
     always @(posedge clk) if (running && s_axis_weights_tready) weight <= weight + 1 == {total} ? {boot} : weight + 1;
 """
+
+
+BUS = """`timescale 1ns / 1ps
+module drive;
+    reg clk = 0, rst = {reset}, ask = 0, write = 0;
+    reg [31:0] address = 0, data = 0, got = 0;
+    always #5 clk = !clk;
+    initial #40 rst = 0;
+`include "instance_{end}.v"
+{wires}
+    reg [31:0] pixels [0:{words} - 1];
+    initial $readmemh("pixels.hex", pixels);
+    integer file, word, logit;
+    initial begin
+        file = $fopen("results.txt", "w");
+        #100 @(negedge clk);
+        for (word = 0; word < {words}; word = word + 1) begin
+            got = 0;
+            while (!(got & {room})) access(0, {status}, 0);
+            access(1, {payload}, pixels[word]);
+            if (word % {image} == {image} - 1) begin
+                got = 0;
+                while (!(got & {done})) access(0, {status}, 0);
+                for (logit = 0; logit < {classes}; logit = logit + 1) begin
+                    access(0, {logits} + 4 * logit, 0);
+                    $fdisplay(file, "%0d", $signed(got));
+                end
+                access(1, {status}, {done});
+            end
+        end
+        $fflush(file);
+        $finish;
+    end
+    initial #({cycles} * 20) $finish;
+endmodule
+"""
+"""Images through a register bus, word by word as registers.md has it."""
+WIRES = {"wb": """    assign {wb_clk_i, wb_rst_i} = {clk, rst};
+    assign {wb_cyc_i, wb_stb_i, wb_we_i, wb_sel_i} = {ask, ask, write, 4'hf};
+    assign wb_adr_i = address;
+    assign wb_dat_i = data;
+    task access(input writes, input [31:0] where, input [31:0] what); begin
+        {ask, write} = {1'b1, writes};
+        address = where;
+        data = what;
+        while (wb_ack_o !== 1) @(negedge clk);
+        got = wb_dat_o;
+        @(posedge clk) #1 ask = 0;
+        @(negedge clk);
+    end endtask""", "axil": """    reg asked = 0, filled = 0;
+    assign {aclk, aresetn} = {clk, !rst};
+    assign s_axi_awaddr = address;
+    assign s_axi_araddr = address;
+    assign s_axi_wdata = data;
+    assign s_axi_wstrb = 4'hf;
+    assign {s_axi_awvalid, s_axi_wvalid, s_axi_arvalid} = {ask && write && !asked, ask && write && !filled, ask && !write && !asked};
+    assign {s_axi_bready, s_axi_rready} = 2'b11;
+    always @(posedge clk) begin
+        asked <= ask && (asked || s_axi_awvalid && s_axi_awready || s_axi_arvalid && s_axi_arready);
+        filled <= ask && (filled || s_axi_wvalid && s_axi_wready);
+    end
+    task access(input writes, input [31:0] where, input [31:0] what); begin
+        {ask, write} = {1'b1, writes};
+        address = where;
+        data = what;
+        while ((writes ? s_axi_bvalid : s_axi_rvalid) !== 1) @(negedge clk);
+        got = s_axi_rdata;
+        @(posedge clk) #1 ask = 0;
+        repeat (2) @(negedge clk);
+    end endtask"""}
+"""{end of a wrapper's name: its ports, and an access}."""
 
 
 DESIGNS = [f"{target}{learn}" for target in ("generic", "ice40", "ecp5", "gowin") for learn in ("", "-learn")]
@@ -157,6 +229,25 @@ def test_the_axi_stream_wrapper_in_icarus(made, mode, reset, tmp_path):
     icarus(made, tmp_path, mode, text, [f"{AXI_STREAM}.v"])
     found = [int(line) for line in (tmp_path / "results.txt").read_text().split()]
     assert found == inference.logits(made.network, made_images(made)).ravel().tolist()
+
+
+@pytest.mark.parametrize("wrapper", ["wishbone", "axi-lite"])
+@pytest.mark.parametrize("mode, reset", CASES)
+def test_a_register_bus_in_icarus(wrapper, mode, reset, tmp_path):
+    """Two images through a learner's registers, and slang on its files."""
+    made = design.generate(strategies.smallest_learner(), "generic", learn=True, max_classes=4, exemplars=3, wrapper=wrapper, out=tmp_path)
+    end, images, status = WRAPPERS[wrapper][0].removeprefix("accelerator_"), made_images(made), BY_NAME["STATUS"]
+    masks = {field.name: field.mask for field in status.fields}
+    words = np.concatenate([np.frombuffer(data + bytes(-len(data) % 4), "<u4") for data in made.pixels(images)])
+    (tmp_path / "pixels.hex").write_text("\n".join(f"{word:08x}" for word in words))
+    text = BUS.format(reset=int(reset), end=end, wires=WIRES[end], words=len(words), image=len(words) // IMAGES, room=masks["ROOM"],
+                      done=masks["DONE"], status=status.offset, payload=BY_NAME["PIXELS"].offset, logits=LOGITS,
+                      classes=len(made.classes), cycles=20 * made.estimate["first_cycles"])
+    icarus(made, tmp_path, mode, text, [f"accelerator_{end}.v"])
+    found = [int(line) for line in (tmp_path / "results.txt").read_text().split()]
+    assert found == inference.logits(made.network, images).ravel().tolist()
+    (tmp_path / "top.v").write_text(f"`timescale 1ns / 1ps\nmodule top;\n{(made.folder / f'instance_{end}.v').read_text()}endmodule\n")
+    assert not complaints("top", [tmp_path / "top.v", made.folder / f"accelerator_{end}.v", made.folder / "accelerator.v"], made.folder)
 
 
 def complaints(top, files, include):

@@ -4,12 +4,15 @@ Each function builds a component, drives it and says what must hold, from the de
 Registers of the property itself begin at their initial values; `clock` counts from 0.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Const, Module, Mux, Signal, signed
 
 from fbnn_hw.reference.learning.lfsr import MASK, NOISE, PICK
 from fbnn_hw.rtl.argmax import Argmax
+from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
+from fbnn_hw.rtl.camera.sensors import HM01B0, OV7670
 from fbnn_hw.rtl.learning.classes import ClassTable, Scan
 from fbnn_hw.rtl.learning.lfsr import Registers
 from fbnn_hw.rtl.learning.sample import SampleMemory
@@ -283,7 +286,40 @@ def scan(kind, classes=3, count_bits=2):
                     ("dut.counts*", "dut.presented_left*"))
 
 
+def camera_byte():
+    """The byte of a box's sum is its high bits with the highest ones copied down, for all sums of six bits, and of five taken twice."""
+    m, _ = around(Module())
+    total, six = Signal(10, name="total"), Signal(name="six")
+    byte = CameraFrontEnd.byte(total, six)
+    five = total[1:]
+    m.d.comb += Assert(byte == Mux(six, (total >> 2 | total >> 8)[:8], (five >> 1 | five >> 6)[:8]))
+    return Property(m, [total, six])
+
+
+def camera_adds(sensor):
+    """What a colour of a pixel leaves in the sum of its box, from any state: the colour alone where the box begins, else one more."""
+    dut = CameraFrontEnd(sensor, 5, 4)
+    add = dut._add
+
+    def watched(m, s):
+        add(m, s)
+        window = s.within & (s.x[4:] == 0)
+        word = Cat(s.low, s.high) if not sensor.grey else s.low
+        value = s.low if sensor.grey else Array([0, word[11:16] << 1, word[5:11], word[:5] << 1])[s.step]
+        begins = ~(s.x[:2].any() | s.y[:2].any())
+        m.d.comb += Assert(s.write.en == (window & (s.step != 0)))
+        with m.If(s.write.en):
+            m.d.comb += [Assert(s.write.data == (Mux(begins, 0, s.read.data) + value)[:len(s.write.data)]),
+                         Assert(s.write.addr == Cat(*([] if sensor.grey else [s.step]), s.x[2:4], s.y[2]))]
+    dut._add = watched
+    m, _ = around(dut)
+    return Property(m, [dut.pclk, dut.href, dut.vsync, dut.data, dut.tick, dut.skip, dut.pixels.ready], 2, ANY)
+
+
 PROPERTIES = {
+    "camera_byte": camera_byte,
+    "camera_adds": partial(camera_adds, replace(OV7670, width=23, height=20)),
+    "camera_adds_grey": partial(camera_adds, replace(HM01B0, width=20, height=19)),
     **{f"popcount_sum_{width}": partial(popcount, width) for width in (1, 8, 9)},
     "encoder_trgb_multiplied": partial(encoder, 3, 4, 0),
     "stable_encoder": partial(stable_encoder, "trgb", 5, 16, 8),

@@ -78,6 +78,9 @@ MUTATIONS = {
     "board_latent": ("BoardTop", "link.result.valid.eq(result.valid & ~link.latent.valid)", "link.result.valid.eq(result.valid)"),
     "wrapper_stable": ("AxiStreamWrapper", 'piece.o.ready.eq(getattr(self, f"{name}_tready"))', "piece.o.ready.eq(1)"),
     "registers_answer": ("RegisterBus", "| ~self.whole | (waited == registers.PATIENCE)", "| ~self.whole"),
+    "camera_byte": ("CameraFrontEnd", "total >> 8, total >> 7", "total >> 8, total >> 6"),
+    "camera_adds": ("CameraFrontEnd", "value.eq(Cat(s.low[5:], s.high[:3]))", "value.eq(Cat(s.low[4:], s.high[:2]))"),
+    "camera_adds_grey": ("CameraFrontEnd", "Mux(first, value,", "Mux(~first, value,"),
     "noise": ("NoiseTable", "gumbel_table(temperature)", "gumbel_table(temperature + 1)"),
 }
 """{property: (component, words of its source, what stands there in the broken copy)}.  One does for properties that differ in sizes."""

@@ -8,6 +8,7 @@ from amaranth.sim import Simulator
 
 from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import Attempt, configure, plan
+from fbnn_hw.design.options import Options
 from fbnn_hw.fpga import pads, plls
 from fbnn_hw.rtl.qspi_flash import VOLATILE_QE
 from fbnn_hw.rtl.sdram import CHIPS
@@ -76,6 +77,33 @@ def test_every_port_has_a_pin_and_a_cell(name):
     assert text.count(f" {CELLS[top.family]} ") >= len(top.ports) - (4 if top.family != "ice40" else 1)
     assert f" {CLOCKS[top.family]}" in text and "\\accelerator" not in text and "accelerator " in text
     assert top.streams == (one.target == "ice40")
+
+
+@pytest.mark.parametrize("name", [name for name, one in boards().items() if one.camera])
+def test_the_pins_of_a_camera(name):
+    """In the place of the link: each pin of the page once, and the two wires of SCCB pulled to ground or let go."""
+    one = board(name)
+    network = strategies.smallest_learner()
+    config = plan(network, TARGETS[one.target], 4, 16, 4, Options(learn="prototypes", forget=True).learner(network.topology)).config
+    config = replace(config, camera="ov7670", size=32)
+    top = pads.Pads(config, one, plls.nearest(one, 36e6), 1_000_000, bytes(4))
+    text, placed = pads.to_verilog(top), pads.constraints(top)
+    assert set(top.pins()) == set(top.ports) and not {"rx", "tx", "panel_undo"} & set(top.ports)
+    for table, names in (("camera", one.camera), ("panel", set(one.panel) - {"undo"})):
+        for port in names:
+            assert top.pins()[f"{table}_{port}"] == getattr(one, table)[port] and f" {table}_{port};" in text
+    assert (placed.count("PULLMODE=UP") if top.family == "ecp5" else text.count("PULLUP(1'h1)")) == 2
+    pads.Pads(replace(config, camera="hm01b0"), one, plls.nearest(one, 36e6), 1_000_000, bytes(4))
+
+
+def test_a_board_without_a_place_for_a_camera():
+    config = replace(plan(strategies.smallest(), TARGETS["ice40"], 4, 16, 4).config, camera="ov7670", size=32)
+    one = board("icebreaker")
+    for other, clock, words in (
+            (board("icesugar"), 36, "--board icesugar: has no place for a camera, expected a board whose page has the table camera"),
+            (one, 39, "--camera ov7670: gets 9.75 MHz of a clock of 39 MHz, expected from 10 to 12; choose a --clock from 40 to 48")):
+        with pytest.raises(UsageError, match=words):
+            pads.Pads(config, other, plls.nearest(other, clock * 1e6), 1_000_000, bytes(4))
 
 
 def streamed(target="ecp5"):

@@ -26,7 +26,7 @@ def programs(tmp_path_factory):
 def test_states_are_kept(programs, name):
     """Three states: the newest is loaded after a boot, each undo gives the one before, and the bytes are those of the codec."""
     case = CASES[name]
-    with Puppet(case, programs(name), 3, asleep=1) as keeper:
+    with Puppet(case, programs(name), 3) as keeper:
         shipped = keeper.fill(9)
         state = keeper.run(until=3)
         assert keeper.words() == shipped and not (state.undoable or state.foreign or state.failed)

@@ -91,17 +91,18 @@ for (const vector of vectors) {
   const wrong = [
     text.slice(0, -1), text.slice(0, 20), new Uint8Array(0), sealed((t) => { t[14] ^= 1; }), sealed((t) => { t[18] = 1; }),
     sealed((t) => { t[20] = 2; }), sealed((t) => { t.fill(0, 25, 33); }), sealed((t) => { t[49] = 255; })];
-  for (const [offset, byte, legal] of vector.changes) {
-    const data = sealed((t) => { t[offset] = byte; });
-    let taken = true;
+  const taken = (data) => {
     try {
-      unpack(data, facts);
+      return Boolean(unpackFile(data, facts));
     } catch (error) {
       assert.ok(error instanceof LinkError, error);
-      taken = false;
+      return false;
     }
-    assert.equal(taken, legal, `byte ${offset} is ${byte}`);
+  };
+  for (const [offset, byte, legal] of vector.changes) {
+    assert.equal(taken(sealed((t) => { t[offset] = byte; })), legal, `byte ${offset} is ${byte}`);
   }
+  for (const [line, legal] of vector.lines) assert.equal(taken(bytes(line + vector.snapshot)), legal, `names ${line}`);
   if (state.labels.length) wrong.push(sealed((t) => { t[49 + 2 * facts.plan.max_classes] = 4; }));
   for (const data of wrong) {
     assert.throws(() => unpack(data, facts), LinkError);

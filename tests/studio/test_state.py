@@ -13,11 +13,10 @@ import pytest
 
 from fbnn_hw.base.errors import InputError, is_name, spelled
 from fbnn_hw.board import lesson
-from fbnn_hw.board.taught import Taught, titled
+from fbnn_hw.board.taught import HEAD, Taught, titled
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine.learner import LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
-from fbnn_hw.reference.learning.snapshot import State
 from fbnn_hw.studio import page
 
 HERE = Path(__file__).parent
@@ -31,6 +30,10 @@ LEARNERS = (
     (Head(64), LearnConfig(max_classes=7, slots=1, counter_bits=4, rule="nearest-mean", replays=0, thinning=0, unknown=True, forget=True),
      4, 16),
     (Head(32), LearnConfig(max_classes=6, slots=9, prototype=3, forget=True), 4, 16))
+LINES = ("[]", "[null]", "{}", '["a",]', "['a']", "[1]", "[NaN]", '["a"]x', '["a", "a"]', ' ["a" ,"b"] ', '["\\u0061", "a"]',
+         '["a\\u0000"]', '["\\ud800"]', '\ufeff["a"]', '["\ufeffa"]', '["\ufffd"]', '["\u3000"]', '[" "]', '["cafe\u0301", "caf\u00e9"]',
+         f'["{chr(0x1f375) * 100}"]', f'["{chr(0x1f375) * 101}"]', '["\udcff"]', '["\udced\udca0\udc80"]', '["\udcc0\udc80b"]')
+"""First lines of files with names; bytes that are no UTF-8 as Python's surrogates."""
 NAMES = ["cat", "a \"b\"", "caf\u00e9 \U0001f375", "<img src=x onerror=alert(1)>"]
 
 
@@ -88,6 +91,8 @@ def _vector(head, config, pixels, lanes):
         "latents": [row.tobytes().hex() for row in np.packbits(latents, axis=1, bitorder="little")],
         "scores": learner.logits(latents).tolist(),
         "changes": _changes(source, snapshot, learner),
+        "lines": [[line.hex(), _taken(line + snapshot, learner)] for line in (
+            HEAD + text.encode("utf-8", "surrogateescape") + b"\n" for text in LINES)],
         "samples": [row.tobytes().hex() for row in np.packbits(learner.sample_bits(latents), axis=1, bitorder="little")]}
 
 
@@ -100,22 +105,28 @@ def _close(learner, head, config, label, latents, snapshot):
     return [label, packed, other.logits(latents).tolist(), found and {"index": int(found.name), "mistaken": found.mistaken}]
 
 
+def _taken(data, learner):
+    """Whether the program takes a file."""
+    try:
+        Taught.unpack(data).state(learner)
+    except InputError:
+        return False
+    return True
+
+
 def _changes(source, snapshot, learner, count=400):
     """[offset, byte, whether the snapshot is then of a state of this learner, under a right check sum], of parts that are no counters."""
     changes = []
     config = learner.config
     end = 49 + (2 + 2 * config.unknown + config.forget) * config.max_classes + (2 + learner.head.latent // 8) * learner.buffer.used
-    for offset, byte in zip(source.integers(18, end, count).tolist(), source.integers(0, 256, count).tolist()):
+    drawn = [*((8, version) for version in range(5)),
+             *zip(source.integers(18, end, count).tolist(), source.integers(0, 256, count).tolist())]
+    for offset, byte in drawn:
         byte = byte if len(changes) % 4 else byte % 4
         changed = bytearray(snapshot)
         changed[offset] = byte
         changed[10:14] = zlib.crc32(changed[14:]).to_bytes(4, "little")
-        try:
-            State.unpack(bytes(changed), learner)
-        except InputError:
-            changes.append([offset, byte, False])
-        else:
-            changes.append([offset, byte, True])
+        changes.append([offset, byte, _taken(bytes(changed), learner)])
     return changes
 
 

@@ -120,8 +120,9 @@ class State:
             raise InputError(f"{where}: not a {FORMAT}, expected one that this chip or its reference wrote")
         _, version, crc = HEADER.unpack_from(data)
         body = memoryview(data)[HEADER.size:]
-        if not 1 <= version <= learner.version:
-            raise InputError(f"{where}: version {version} of a {FORMAT}, expected at most {learner.version}")
+        if not (version == learner.version or 1 <= version < learner.version < EXTENDED):
+            raise InputError(f"{where}: version {version} of a {FORMAT}, expected {'at most ' * (learner.version < EXTENDED)}"
+                             f"{learner.version}")
         if crc != zlib.crc32(body):
             raise InputError(f"{where}: damaged {FORMAT}, its checksum does not fit")
         design, known, frozen, used, *registers = SCALARS.unpack_from(body)

@@ -1,6 +1,6 @@
 """Scripts of what happens to a device: a time in seconds and an event a line; # begins a comment.
 
-    0    show cup.png          # a picture comes before the lens; its path is that from the script's folder
+    0    show cup.png          # a picture comes before the lens; its path is that from the folder of pictures, or the script's
     1.5  press teach
     3    release teach
     3.2  expect learning       # by then the device shows this sign, or class: its name, or its number
@@ -17,9 +17,8 @@ from pathlib import Path
 
 from ...base import files
 from ...base.errors import InputError, nearest, show
+from ...machine.device import BUTTONS
 
-BUTTONS = "teach", "choose", "forget"
-SIGNS = "learning", "keeping", "kept", "unknown", "no camera"
 EVENTS = {"show": "the path of a picture", "press": "a button", "release": "a button", "cut": "power", "restore": "power",
           "stop": "sensor", "start": "sensor", "expect": "a sign or a class"}
 """{event: what follows it}"""
@@ -41,10 +40,11 @@ class Event:
     line: int
 
 
-def read(path, buttons=BUTTONS):
+def read(path, buttons=tuple(BUTTONS), folder=None):
     """The events of a script -> list of `Event`, in time's order.
 
-    buttons: names of those that the device has.  Raises InputError, with the number of the line, for what is no script.
+    buttons: names of those that the device has.  folder: where its pictures are, by default that of the script.  Raises InputError, with
+    the number of the line, for what is no script.
     """
     try:
         text = files.read(path, MOST_BYTES, EXPECTED).decode("utf-8-sig")
@@ -57,7 +57,7 @@ def read(path, buttons=BUTTONS):
         if not words:
             continue
         try:
-            event = _event(words, number, Path(path).parent, buttons)
+            event = _event(words, number, Path(folder or Path(path).parent), buttons)
             if events and event.ps < events[-1].ps:
                 raise InputError(f"{words[0]} s is before the line above it, expected times that do not fall")
             _follow(event, held)

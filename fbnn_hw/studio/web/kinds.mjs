@@ -1,6 +1,6 @@
 // What the first bytes of a picture say: whether a browser decodes it to the bytes that fbnn_hw/data/images.py reads.
 
-const UPRIGHT = 1, ORIENTATION = 0x112, PNG_RGB = 2;
+const UPRIGHT = 1, ORIENTATION = 0x112, SHORT = 3, PNG_RGB = 2;
 const letters = (data, at, count) => String.fromCharCode(...data.subarray(at, at + count));
 const viewOf = (data) => new DataView(data.buffer, data.byteOffset, data.byteLength);
 
@@ -66,12 +66,13 @@ const troubleOfBmp = (data) => viewOf(data).getUint16(28, true) === 16 ? "has 16
 // The orientation that EXIF data gives, 2 to 8 where the picture is to be turned.
 function orientation(exif) {
   if (letters(exif, 0, 6) === "Exif\0\0") exif = exif.subarray(6);
-  const view = viewOf(exif), little = letters(exif, 0, 2) === "II", first = view.getUint32(4, little);
+  const view = viewOf(exif), little = letters(exif, 0, 4) === "II*\0", first = view.getUint32(4, little);
+  if (!little && letters(exif, 0, 4) !== "MM\0*") return UPRIGHT;
   for (let n = 0; n < view.getUint16(first, little); n++) {
     const at = first + 2 + 12 * n;
-    if (view.getUint16(at, little) !== ORIENTATION) continue;
+    const entry = [view.getUint16(at, little), view.getUint16(at + 2, little), view.getUint32(at + 4, little)];
     const value = view.getUint16(at + 8, little);
-    return value >= 2 && value <= 8 ? value : UPRIGHT;
+    if (String(entry) === String([ORIENTATION, SHORT, 1]) && value >= 1 && value <= 8) return value;
   }
   return UPRIGHT;
 }

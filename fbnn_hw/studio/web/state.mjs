@@ -186,8 +186,8 @@ export function unpackFile(data, facts) {
   let names = null;
   if (starts(HEAD) && end > 0) {
     try {
-      names = JSON.parse(new TextDecoder().decode(data.subarray(HEAD.length, end)));
-    } catch { /* no JSON: refused below */ }
+      names = JSON.parse(new TextDecoder("utf-8", {fatal: true, ignoreBOM: true}).decode(data.subarray(HEAD.length, end)));
+    } catch { /* no UTF-8 or no JSON: refused below */ }
   }
   if (!Array.isArray(names) || names.length > MOST_NAMES) {
     throw new LinkError("This file is damaged or another one; expected a file that this page or fbnn-hw learn --snapshot wrote.");

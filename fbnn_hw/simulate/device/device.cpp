@@ -1,0 +1,188 @@
+// Runs the module `device_top` beside the models of its parts.
+//
+//   device PERIOD_PS SENSOR SEED FLASH OFFSET     SENSOR: ov7670 or hm01b0; FLASH: a file that lies in the flash from OFFSET on, or -
+//
+// Standard input has a command a line:
+//   show FILE        the scene before the lens, as the sensor's memory has it
+//   press MASK       the buttons that are held, a bit each
+//   power 0|1        of everything
+//   sensor NAME N    an option of the sensor, such as stopped
+//   flash NAME N     one of the flash, such as worn
+//   read FROM N FILE writes so many bytes of the flash to a file
+//   until PS         goes on to this time
+// For each image a line on standard output: "image PS TORN LOGIT ...", without signs.  For each change of what is shown:
+// "at PS SIGN ANSWER CHOICE NUMBER FLAG READY FAULT", and for each `until` "done PS", then its sensor's words, then a line
+// "fault COUNT WHAT" for each kind of fault, then an empty one.
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "Vtop.h"
+#include "verilated.h"
+
+#include "flash.h"
+#include "panel.h"
+#include "sensors.h"
+
+double sc_time_stamp() { return 0; }
+
+constexpr uint64_t CONFIGURES = 1 * MS;  // from power-up to the design's first clock; a real part takes longer
+constexpr int SELDOM = 64;               // clocks between two looks at the buttons
+constexpr int SETTLES = 3;               // clocks after which LEDs show a new sign
+
+struct Device {
+    const uint64_t half;
+    std::unique_ptr<Sensor> sensor;
+    Flash flash;
+    Buttons buttons;
+    std::unique_ptr<VerilatedContext> context;
+    std::unique_ptr<Vtop> top;
+    std::string logits;
+    uint64_t now = 0, clocks = 0, starts = 0;
+    uint32_t flash_pins = 1, said = ~0u;
+    int settles = 0;
+    bool powered = true;
+
+    Device(uint64_t period, bool grey, uint64_t seed) : half(period / 2), flash(seed + 1), buttons(seed + 2) {
+        if (grey) sensor.reset(new Hm01b0(seed));
+        else sensor.reset(new Ov7670(seed));
+        start();
+    }
+
+    void start() {
+        top.reset();
+        context.reset(new VerilatedContext);
+        static const char *name[] = {"device"};
+        context->commandArgs(1, name);
+        top.reset(new Vtop(context.get()));
+        top->rst = 1;
+        for (int i = 0; i < 4; i++) {
+            top->clk = 0;
+            top->eval();
+            top->clk = 1;
+            top->eval();
+        }
+        top->rst = 0;
+        flash_pins = 1;
+        said = ~0u;
+    }
+
+    void power(bool on) {
+        if (on == powered) return;
+        powered = on;
+        sensor->power(now, on);
+        flash.power(now, on);
+        if (on) {
+            start();
+            starts = now + CONFIGURES;
+        } else {
+            printf("at %llu - 0 0 0 0 0 0\n", (unsigned long long)now);
+        }
+    }
+
+    // The levels at the sensor's pins -> those that it drives.
+    void look() {
+        const uint32_t in = top->xclk | !top->sioc_low << 1 | !top->siod_low << 2 | 1u << 3;
+        const uint32_t out = sensor->at(now, in);
+        top->data = out & 0xFF;
+        top->pclk = out >> 8 & 1;
+        top->href = out >> 9 & 1;
+        top->vsync = out >> 10 & 1;
+    }
+
+    template <class Top> auto store(Top &top, bool level, int) -> decltype(void(top.flash_pulse)) {
+        const uint32_t pins = top.flash_select_n | (level && top.flash_pulse) << 1 | top.flash_output << 4 | top.flash_enable << 8;
+        if (pins == flash_pins) return;
+        flash_pins = pins;
+        top.flash_input = flash.at(now, pins) & 15;
+    }
+    template <class Top> void store(Top &, bool, long) {}
+
+    template <class Top> auto hold(Top &top, int) -> decltype(void(top.pressed)) {
+        if (clocks % SELDOM == 0) top.pressed = buttons.at(now, 0);
+    }
+    template <class Top> void hold(Top &, long) {}
+
+    void clock() {
+        top->clk = 0;
+        hold(*top, 0);
+        top->eval();
+        if (top->logit_valid) logits += " " + std::to_string(top->logit);
+        if (top->taken) {
+            printf("image %llu %d%s\n", (unsigned long long)now, top->torn, logits.c_str());
+            logits.clear();
+        }
+        look();
+        store(*top, true, 0);
+        now += half;
+        top->clk = 1;
+        top->eval();
+        look();
+        store(*top, false, 0);
+        now += half;
+        clocks++;
+        const uint32_t shown = top->sign | top->answer << 8 | top->choice << 20;
+        if (shown != said) {
+            said = shown;
+            settles = SETTLES;
+        } else if (settles && !--settles) {
+            printf("at %llu %d %d %d %d %d %d %d\n", (unsigned long long)now, top->sign, top->answer, top->choice, top->number, top->flag,
+                   top->ready, top->fault);
+        }
+    }
+
+    void until(uint64_t ps) {
+        while (now < ps) {
+            if (powered && now >= starts) clock();
+            else now = powered ? std::min(ps, starts) : ps;
+        }
+        printf("done %llu\n%s\n", (unsigned long long)now, sensor->text().c_str());
+        for (Part *part : {static_cast<Part *>(sensor.get()), static_cast<Part *>(&flash)})
+            for (const auto &[what, count] : part->faults) printf("fault %lld %s\n", (long long)count, what.c_str());
+        printf("\n");
+        fflush(stdout);
+    }
+};
+
+static bool load(const std::string &path, void *to, size_t most) {
+    std::ifstream file(path, std::ios::binary);
+    file.read(static_cast<char *>(to), most);
+    return file.gcount() > 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 6) return 2;
+    Device device(strtoull(argv[1], nullptr, 10), !strcmp(argv[2], "hm01b0"), strtoull(argv[3], nullptr, 10));
+    const uint64_t offset = strtoull(argv[5], nullptr, 10);
+    const Memory held = device.flash.memory(0);
+    if (strcmp(argv[4], "-") && !load(argv[4], static_cast<char *>(held.data) + offset, held.bytes - offset)) return 2;
+    std::string line, word, what;
+    while (std::getline(std::cin, line)) {
+        std::istringstream words(line);
+        long long number = 0, count = 0;
+        words >> word;
+        if (word == "show") {
+            std::getline(words >> std::ws, what);
+            const Memory scene = device.sensor->memory(0);
+            if (!load(what, scene.data, scene.bytes)) return 2;
+        } else if (word == "press" && words >> number) {
+            device.buttons.pressed = number;
+        } else if (word == "power" && words >> number) {
+            device.power(number);
+        } else if (word == "sensor" && words >> what >> number && device.sensor->values.count(what)) {
+            *device.sensor->values[what] = number;
+        } else if (word == "flash" && words >> what >> number && device.flash.values.count(what)) {
+            *device.flash.values[what] = number;
+        } else if (word == "read" && words >> number >> count >> what) {
+            std::ofstream(what, std::ios::binary).write(static_cast<const char *>(held.data) + number, count);
+        } else if (word == "until" && words >> number) {
+            device.until(number);
+        } else {
+            return 2;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,215 @@
+"""The simulated device: a generated design with a camera, compiled by Verilator, among the models of its parts."""
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from ...base import files
+from ...base.errors import InputError, ToolError, UsageError
+from ...machine import device
+from ...machine.kept import SlotPlan
+from ...reference import camera
+from ...rtl.camera.sensors import SENSORS
+from ...rtl.qspi_flash import FlashChip
+from ...rtl.verilog import convert
+from .. import simulator, virtual
+from . import parts
+
+CLOCK_HZ = 36_000_000
+LEVEL = "-O1"
+"""Options of the C++ compiler, whatever others take: a frame of the sensor is more than a million clocks."""
+PS = 10 ** 12
+"""Picoseconds of a second."""
+SCENES = {"ov7670": (240, 320), "hm01b0": (324, 324)}
+"""{sensor: rows and columns of the scene before its model}"""
+TOP = {"ov7670": 0, "hm01b0": 40}
+"""{sensor: the scene's row with which a frame begins}"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the LEDs began to say.  ps: when.  sign: of `machine.device.SIGNS`, or "no power".  value: the number that it shows, or None.
+    lit: {LED: whether it was lit then}, the number's as bits."""
+
+    ps: int
+    sign: str
+    value: int | None
+    lit: dict
+
+
+def scene(sensor, picture):
+    """The scene of a sensor's model, in whose middle the camera window sees a picture: RGB565 words or grey bytes.
+
+    picture: uint8 RGB (3, H, W), shown as `reference.camera` shows it.
+    """
+    grey = SENSORS[sensor].grey
+    window = (camera.to_grey if grey else camera.to_rgb565)(picture[None])[0]
+    around = np.zeros(SCENES[sensor], window.dtype)
+    top = TOP[sensor] + (SENSORS[sensor].height - camera.WINDOW) // 2
+    left = (SENSORS[sensor].width - camera.WINDOW) // 2
+    around[top:top + camera.WINDOW, left:left + camera.WINDOW] = window
+    return around.astype(around.dtype.newbyteorder("<"))
+
+
+class SimulatedDevice:
+    """A device at work: a context manager around its program.
+
+    design: design.Design with a camera.  seed: of all that is random in the parts.  note: called with a line before it compiles.
+
+    Raises UsageError for a design without a camera, InputError for a folder that lacks a file, ToolError where a tool fails.
+    """
+
+    def __init__(self, design, seed=1, note=None, build_dir=None):
+        from ...rtl.board_top import keep_room
+        from ...rtl.device_top import DeviceTop
+
+        simulator.check_tools("the simulated device")
+        self.config, self.seed = design.config, seed
+        if not self.config.camera:
+            raise UsageError(f"{design.folder}: has no camera, expected a design of fbnn-hw generate --camera")
+        if self.config.way not in ("memory", "stream"):
+            raise UsageError(f"{design.folder}: has its weights in {self.config.way}, expected them on the chip or in a flash")
+        self.build_dir = Path(build_dir or design.folder / "sim_build_device").absolute()
+        self.build_dir.mkdir(parents=True, exist_ok=True)
+        self.flash = "-"
+        if self.config.weights == "stream":
+            self.flash = "flash.bin"
+            files.write(self.build_dir / self.flash, virtual.flash_image(design.folder))
+        else:
+            simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
+        self.keep_base = keep_room(self.config, virtual.OFFSET)[0] if self.config.keeps else None
+        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=virtual.OFFSET, keep_base=self.keep_base)
+        self.signs, self.buttons = top.signs, top.buttons
+        source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
+        self.program = self._compile([source, *virtual.accelerator_sources(design.folder)], note)
+        self._process = self._folder = None
+        self.images: list[tuple[int, bool, list[int]]] = []
+        self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
+
+    def _compile(self, sources, note):
+        program, own = simulator.executable("device"), parts.SOURCES / "device.cpp"
+        command = [*simulator.translation("device_top", self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
+                   "-CFLAGS", f"-I{parts.SOURCES}", *map(str, sources), str(own)]
+        texts = [path.read_text() for path in (*sources, own, *sorted(parts.SOURCES.glob("*.h")))] + [version("amaranth")]
+
+        def say():
+            if note:
+                note(f"compiling the device in {self.build_dir.name}, once for this design; this takes a minute or two")
+
+        simulator.compiled(command, texts, self.build_dir, program, "the simulated device", LEVEL, say)
+        return self.build_dir / program
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        arguments = [str(round(PS / CLOCK_HZ)), self.config.camera, str(self.seed), self.flash, str(virtual.OFFSET)]
+        self._process = subprocess.Popen([str(self.program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         text=True)
+        return self
+
+    def __exit__(self, *failure):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        if failure[0] is not None:
+            self._process.kill()
+        self._process.wait()
+        self._folder.cleanup()
+
+    def _tell(self, line):
+        try:
+            print(line, file=self._process.stdin, flush=True)
+        except OSError:
+            raise ToolError(f"the simulated device in {self.build_dir} has ended; give the command again") from None
+
+    def show(self, picture):
+        """Put a picture, uint8 RGB (3, H, W), before the lens; a frame shows it from its start on."""
+        path = Path(self._folder.name) / "scene.bin"
+        path.write_bytes(scene(self.config.camera, picture).tobytes())
+        self._tell(f"show {path}")
+        self.until(self.now)  # so that the file has been read
+
+    def press(self, *buttons):
+        """Hold these buttons, and no others.  Raises UsageError for one that the design does not have."""
+        for button in buttons:
+            if button not in self.buttons:
+                raise UsageError(f"button {button}: expected {' or '.join(self.buttons) or 'none'}, which the design has")
+        self._tell(f"press {sum(1 << self.buttons.index(button) for button in buttons)}")
+
+    def power(self, on):
+        """Switch the device on or off."""
+        self._tell(f"power {int(on)}")
+
+    def set(self, name, value, part="sensor"):
+        """Set an option of the model of a part, such as "stopped" of the sensor, or "worn" of the flash."""
+        self._tell(f"{part} {name} {value}")
+
+    def slots(self):
+        """The bytes of the three slots in which a design with a keeper has what it learned."""
+        slot, path = SlotPlan(self.config.learning), Path(self._folder.name) / "slots.bin"
+        self._tell(f"read {self.keep_base} {4 * slot.room} {path}")
+        self.until(self.now)  # so that the file has been written
+        room = path.read_bytes()
+        return [room[place:place + slot.bytes] for place in slot.places(0)]
+
+    def until(self, ps):
+        """Go on to a time -> list of `Seen`.
+
+        `images` has of each image when its class came, whether it was torn, and its logits.  `faults` are {what a data sheet forbids: how
+        often} since power-up, `sensor` is what the sensor was set to.
+        """
+        self._tell(f"until {ps}")
+        seen, words = [], self._process.stdout.readline().split()
+        while words and words[0] in ("at", "image"):
+            time, sign, *numbers = words[1:]
+            if words[0] == "image":
+                self.images.append((int(time), sign == "1", self._signed(numbers)))
+                words = self._process.stdout.readline().split()
+                continue
+            one = self._seen(int(time), sign, *map(int, numbers))
+            if (one.sign, one.value) != self._shown:  # another answer behind a sign is not seen
+                seen.append(one)
+            self._shown = one.sign, one.value
+            words = self._process.stdout.readline().split()
+        if not words:
+            raise ToolError(f"the simulated device in {self.build_dir} has ended; give the command again")
+        self.now, self.sensor = int(words[1]), self._process.stdout.readline().strip()
+        self.faults = {}
+        while line := self._process.stdout.readline().strip():
+            _, count, what = line.split(" ", 2)
+            self.faults[what] = int(count)
+        return seen
+
+    def _signed(self, logits):
+        sign = 1 << self.config.score_bits - 1
+        return [(int(logit) ^ sign) - sign for logit in logits]
+
+    def _seen(self, ps, sign, answer, choice, number, flag, ready, fault):
+        lit = {"number": number, "flag": flag, "ready": ready, "fault": fault}
+        if sign == "-":
+            return Seen(ps, "no power", None, lit)
+        found = self.signs[int(sign)]
+        return Seen(ps, found.name, {"answer": answer, "choice": choice, "": None}[found.value], lit)
+
+
+def words(seen, classes=()):
+    """What a `Seen` says in words.  classes: names of the first classes."""
+    if seen.value is None:
+        return seen.sign
+    name = classes[seen.value] if seen.value < len(classes) else str(seen.value)
+    return f"class {name}" if seen.sign == "class" else f"{seen.sign} {name}"
+
+
+def shows(seen, what, classes=()):
+    """Whether a `Seen` says what a script expects: a sign, or a class by its name or number."""
+    if seen is None:
+        return False
+    names = {sign.name for sign in device.SIGNS} | {"no power"}
+    if what in names:
+        return seen.sign == what
+    number = classes.index(what) if what in classes else int(what) if what.isdecimal() else None
+    if number is None:
+        raise InputError(f"expect {what}: expected a sign ({', '.join(sorted(names))}), or a class by its name or number")
+    return seen.sign == "class" and seen.value == number

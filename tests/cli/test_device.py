@@ -1,0 +1,134 @@
+"""`generate --camera` and `device` on a small network that learns: it is taught, asked, cut and refused."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fbnn_hw.design import Design
+from fbnn_hw.machine import device
+from fbnn_hw.nn import checkpoint
+from tests import strategies
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A folder of two classes, three pictures each, equal within a class: a network of random weights tells no noise from a thing."""
+    folder = tmp_path_factory.mktemp("pictures")
+    for number, name in enumerate(("cup", "plant")):
+        (folder / name).mkdir()
+        shades = np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)
+        for n in range(3):
+            Image.fromarray(np.kron(shades, np.ones((16, 16, 1), np.uint8))).save(folder / name / f"{n}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    from fbnn_hw.cli import main
+
+    root = tmp_path_factory.mktemp("out")
+    assert main(["generate", "--model", str(model[0]), "--target", "generic", "--pixels", "4", "--lanes", "16", "--outputs", "4", "--learn",
+                 "prototypes", "--max-classes", "3", "--forget", "--camera", "ov7670", "--out", str(root)]) == 0
+    return next(root.iterdir())
+
+
+def test_the_camera_is_in_the_configuration_of_its_designs_alone(folder, model, answer, tmp_path):
+    assert json.loads((folder / "config.json").read_text())["camera"] == "ov7670" and Design(folder).config.camera == "ov7670"
+    plain = answer("generate", "--model", model[0], "--target", "generic", "--pixels", "4", "--lanes", "16", "--outputs", "4", "--learn",
+                   "prototypes", "--max-classes", "3", "--forget", "--out", tmp_path)["folder"]
+    kept = [(path / "accelerator.v") for path in (Design(plain).folder, folder)]
+    assert "camera" not in (Design(plain).folder / "config.json").read_text() and kept[0].read_text() == kept[1].read_text()
+
+
+def test_a_day_of_a_device(folder, pictures, cli, tmp_path):
+    """Taught two classes by its buttons, it tells them apart; one is forgotten; a power cut takes the rest."""
+    script = tmp_path / "day.txt"
+    script.write_text("""
+        0     show cup/0.png
+        0.1   expect unknown       # it knows no class
+        0.1   press teach
+        0.16  expect learning
+        0.16  release teach
+        0.2   press choose
+        0.24  expect choosing
+        0.24  release choose
+        0.25  show plant/0.png
+        0.29  press teach
+        0.36  release teach
+        0.44  expect 1
+        0.44  show cup/1.png
+        0.52  expect 0
+        0.52  show plant/2.png
+        0.60  expect 1
+        0.60  press forget         # the choice is still the plant
+        0.64  release forget
+        0.72  expect 0             # all that it knows
+        0.72  cut power
+        0.74  restore power
+        0.84  expect unknown       # nothing is kept
+    """)
+    code, out, err = cli("device", folder, "--images", pictures, "--script", script, "--json")
+    found = json.loads(out)
+    assert code == 0, found["missed"]
+    assert not found["missed"] and not found["faults"] and found["sensor"].startswith("320 x 240 RGB565")
+    assert {one["sign"] for one in found["seen"]} <= {sign.name for sign in device.SIGNS} | {"no power"}
+    script.write_text("0.01 expect learning\n")
+    code, out, err = cli("device", folder, "--images", pictures, "--script", script)
+    assert code == 6 and "1 expectation not met; the first: line 1: at 0.010 s it shows starting, expected learning" in err
+
+
+def test_a_device_that_keeps(model, pictures, cli, tmp_path):
+    """After a power cut it knows what it was taught, and an undo takes the last lesson back."""
+    from fbnn_hw.cli import main
+
+    assert main(["generate", "--model", str(model[0]), "--target", "ice40", "--outputs", "4", "--learn", "nearest-mean",
+                 "--max-classes", "3", "--unknown", "--forget", "--weights", "flash", "--camera", "ov7670", "--keep",
+                 "--out", str(tmp_path / "out")]) == 0
+    script = tmp_path / "night.txt"
+    script.write_text("""
+        0     show cup/0.png
+        0.1   expect unknown       # it knows no class
+        0.1   press teach
+        0.2   release teach
+        0.25  expect kept
+        0.26  cut power
+        0.27  restore power
+        0.37  press choose
+        0.39  release choose
+        0.39  show plant/0.png
+        0.43  press teach
+        0.5   release teach
+        0.56  expect kept
+        0.56  press undo
+        0.59  release undo
+        0.59  show cup/1.png
+        0.68  expect 0             # an undo ends the sign kept
+    """)
+    code, out, _ = cli("device", next((tmp_path / "out").iterdir()), "--images", pictures, "--script", script, "--json")
+    found = json.loads(out)
+    assert code == 0, found["missed"]
+    signs = [one["sign"] for one in found["seen"]]
+    assert not found["faults"] and signs.count("kept") == 2 and signs.count("keeping") >= 3  # two lessons and an undo
+
+
+@pytest.mark.slow
+def test_pictures_alone(folder, pictures, cli):
+    """Without a script it is taught each class of the folder, and then asked."""
+    code, out, _ = cli("device", folder, "--images", pictures)
+    lines = [line.split(" s ", 1)[1].strip() for line in out.splitlines() if " s   " in line]
+    assert code == 0 and [line for line in lines if line.startswith("class")][-2:] == ["class cup", "class plant"]
+
+
+def test_what_is_refused(folder, pictures, refused, model, tmp_path):
+    assert "expected neither --input levels nor --duty-cycle" in refused(
+        "generate", "--model", model[0], "--target", "ice40", "--camera", "ov7670", "--input", "levels", "--out", tmp_path)[1]
+    checkpoint.save(tmp_path / "small.pt", strategies.smallest())
+    assert "--camera ov7670: gives images of 32 x 32, smallest takes 8 x 8" in refused(
+        "generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--camera", "ov7670", "--out", tmp_path)[1]
+    (tmp_path / "undo.txt").write_text("1 press undo\n")
+    line = refused("device", folder, "--images", pictures, "--script", tmp_path / "undo.txt")[1]
+    assert line.endswith("line 1: press 'undo', expected teach, choose, forget")
+    line = refused("device", folder, "--images", pictures, "--pictures", 3)[1]
+    assert "3 pictures of cup, expected more than the 3 that are taught" in line

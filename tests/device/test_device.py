@@ -1,0 +1,67 @@
+"""The whole simulated device: pictures come through sensor, front end and accelerator, buttons teach, and a sensor that stops is told."""
+
+import numpy as np
+import pytest
+
+from fbnn_hw import checkpoints, design
+from fbnn_hw.base.errors import InputError, UsageError
+from fbnn_hw.reference import camera
+from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, scene, shows, words
+from fbnn_hw.simulate.device.parts import Hm01b0, Ov7670
+from tests import strategies
+from tests.device import pictures
+from tests.device.pictures import MS
+
+FRAME = 34 * MS
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """tiny.pt with an OV7670, and its network."""
+    found, network = pictures.made(tmp_path_factory.mktemp("device"))
+    return SimulatedDevice(found, seed=3), network
+
+
+def test_logits_are_those_of_the_reference(plain):
+    """Each whole image has the logits of the picture that is before the lens, whatever the timing of the sensor; torn ones are known."""
+    simulated, network = plain
+    with simulated as device:
+        pictures.check(device, network, 2, 5)
+        assert device.sensor == "320 x 240 RGB565, PCLK 12.00 MHz, 30.0 frames/s"
+        # A torn frame: its image is dropped, and the answer stays.
+        first = len(device.images)
+        device.set("torn", 640 * 120 + 11)
+        seen = device.until(device.now + 2 * FRAME)
+        assert [torn for _, torn, _ in device.images[first:]].count(True) == 1 and not seen
+        # A sensor that stops: the answer goes out.
+        device.set("stopped", 1)
+        seen = device.until(device.now + 140 * MS)
+        assert [one.sign for one in seen] == ["no camera"] and seen[0].value is None and seen[0].lit["number"] == 0
+        device.set("stopped", 0)
+        assert [one.sign for one in device.until(device.now + 2 * FRAME)][-1] == "class"
+
+
+@pytest.mark.parametrize("sensor, part", [("ov7670", Ov7670), ("hm01b0", Hm01b0)])
+def test_the_scene_is_where_the_window_looks(sensor, part):
+    """The window that the front end sees of the model's scene is the reference's of the picture."""
+    picture = strategies.images(5, 1, 128)[0]
+    whole = scene(sensor, picture)
+    part().show(whole)  # it has the size of the model's scene
+    grey = sensor == "hm01b0"
+    expected = (camera.to_grey if grey else camera.to_rgb565)(picture[None])[0]
+    top, left = (40 + 58, 98) if grey else (56, 96)
+    assert (whole[top:top + 128, left:left + 128] == expected).all() and np.count_nonzero(whole) <= expected.size
+
+
+def test_a_design_without_a_camera(tmp_path):
+    made = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path)
+    with pytest.raises(UsageError, match="has no camera, expected a design of fbnn-hw generate --camera"):
+        SimulatedDevice(made)
+
+
+def test_what_is_shown_in_words():
+    one = Seen(0, "class", 1, {})
+    assert words(one, ["cat", "dog"]) == "class dog" and shows(one, "dog", ["cat", "dog"]) and shows(one, "1") and not shows(one, "unknown")
+    assert not shows(None, "unknown") and words(Seen(0, "learning", 4, {})) == "learning 4"
+    with pytest.raises(InputError, match="expect cow: expected a sign .*, or a class by its name or number"):
+        shows(one, "cow", ["cat"])
