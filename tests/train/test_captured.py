@@ -12,6 +12,7 @@ import torch
 from fbnn_hw.cli import train
 from fbnn_hw.data import datasets
 from fbnn_hw.ir import checkpoint
+from fbnn_hw.train.config import TrainConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
 
@@ -69,3 +70,13 @@ def test_what_no_graph_has_is_refused_in_one_line(tmp_path, change):
     images = datasets.load("fixture").first(80)
     with pytest.raises(SystemExit, match=r"^a: --(restarts 1|teacher-views augmented): no graph of a step has it, expected (0|mirrored); "):
         captured.make({"name": "a", "model": "tiny", **change}, tmp_path, images, [], None, None)
+
+
+def test_the_planned_runs_are_legal():
+    groups = json.loads((Path(captured.__file__).parents[1] / "results" / "training" / "runs-planned.json").read_text())
+    names = [run.pop("name") for group in groups for run in group]
+    for run in (run for group in groups for run in group):
+        assert run.pop("model") == "3mb" and run.pop("init", names[0]) in names
+        config = TrainConfig(**{**captured.RECIPE, **run})
+        config.verify()
+        assert all(getattr(config, key) == value for key, value in captured.ONLY.items())
