@@ -16,7 +16,6 @@ SUMMARY = "accuracy, recall of each class and dispersion of a checkpoint on a da
 EXAMPLES = (
     ("fbnn-hw evaluate --model 0.5mb.pt --data cifar10", "all 10,000 test images, and whether the file states the same accuracy"),
     ("fbnn-hw evaluate --model mine.pt --data pictures/ --resize", "pictures of your own, pictures/cat/1.jpg, or its folder test"),
-    ("fbnn-hw evaluate --model 0.5mb.pt --data cifar10 --camera ov7670", "the same images as a camera's front end gives them"),
 )
 
 
