@@ -327,12 +327,16 @@ def test_the_flags_of_the_ablations_are_legal(tmp_path, capsys):
     from fbnn_hw.cli import parser
     from fbnn_hw.cli.train import recipe, refuse_idle
 
-    options = Namespace(model="0.5mb", epochs=12, threads=1, images=None, teacher="t.state")
-    configs = set()
-    for name in ablations.CHANGES:
-        verb, *words = ablations.command(options, name, 0, tmp_path / "x.pt")
-        args = parser(verb).parse_args(words)
-        refuse_idle(args)
-        recipe(args).verify()
-        configs.add((recipe(args), args.teacher))
-    assert len(configs) == len(ablations.CHANGES), "each change changes something"
+    for taught in (False, True):
+        options = Namespace(model="0.5mb", epochs=12, threads=1, images=None, teacher="t.state", others=["u.state", "v.state"],
+                            taught=taught)
+        configs = {}
+        for name in ablations.CHANGES:
+            verb, *words = ablations.command(options, name, 0, tmp_path / "x.pt")
+            args = parser(verb).parse_args(words)
+            refuse_idle(args)
+            recipe(args).verify()
+            configs[name] = recipe(args), tuple(args.teacher)
+        same = {"none", "alternating", "teacher", "teacher-mirrored"} if taught else {"none"}
+        assert len(set(configs.values())) == len(configs) - len(same) + 1, "each change changes something"
+        assert len({configs[name] for name in same}) == 1 and configs["teachers"][1] == ("t.state", "u.state", "v.state")

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 from statistics import mean
 
@@ -109,3 +110,25 @@ def test_the_page_on_omniglot_says_what_its_study_found():
     for width, scores in study["counters"].items():
         cells = (f"{100 * scores[name]:.1f}" for name in ("signs", "sum of counters", "nearest counters"))
         assert f"| {width} | {' | '.join(cells)} |" in page
+
+
+def test_the_commands_of_the_queue_are_legal():
+    """Each training parses, its recipe is legal, and it reads no file that neither ships nor comes from a run that it needs."""
+    from fbnn_hw.cli import parser
+    from fbnn_hw.cli.train import recipe, refuse_idle
+
+    runs = [json.loads(line) for line in (RESULTS / "queue.jsonl").read_text().splitlines()]
+    kept, seen = {run["name"]: set(run["files"]) for run in runs}, 0
+    for run in runs:
+        there = {"airbench.state"}.union(*(kept[name] for name in run["needs"]))
+        for command in run["command"].split(" && "):
+            first, verb, *words = shlex.split(command)
+            if first != "fbnn-hw" or verb not in ("train", "pretrain"):
+                continue
+            args, seen = parser(verb).parse_args(words), seen + 1
+            refuse_idle(args)
+            recipe(args).verify()
+            assert {*args.teacher, *([args.init] if args.init else [])} <= there, run["name"]
+            there.add(args.out)
+            assert args.seed == run["seed"], run["name"]
+    assert seen > 20

@@ -1,9 +1,11 @@
 """What each part of the training recipe is worth: one change at a time, several seeds, judged by validation images.
 
     python docs/benchmarks/ablations.py RESULTS --epochs 12 --seeds 0 1 [--teacher FILE.state] [--only NAME...]
+    python docs/benchmarks/ablations.py RESULTS --model tiny --taught --teacher FILE.state --epochs 60 --only taught cutmix ...
 
 Runs `fbnn-hw train` for every change and seed that has no finished result in the folder RESULTS, one after the other, then prints the
-table.  Ctrl-C stops it; the same line goes on where it was.  --table prints the table of what is there and runs nothing.
+table.  Ctrl-C stops it; the same line goes on where it was.  --table prints the table of what is there and runs nothing.  With --taught the
+recipe is that of the shipped files: all of BASE, a rate of 2e-3, alternating mirroring and a teacher that answers once.
 """
 
 import argparse
@@ -21,12 +23,19 @@ CHANGES = {
     "warm-up": "--warmup 1", "decay": "--decay 0.01", "lr-3e-3": "--lr 3e-3", "lr-3e-4": "--lr 3e-4", "batch-128": "--batch 128",
     "limit-2": "--limit 2", "c-5": "--c 5", "shift-4": "--shift 4", "centre": "--centre", "teacher": "--teacher {teacher}",
     "teacher-0.9": "--teacher {teacher} --distil 0.9",
-    "teacher-mirrored": "--teacher {teacher} --teacher-views mirrored --mirror alternating"}
-"""Flags of each change.  A flag given twice has its last value."""
+    "teacher-mirrored": "--teacher {teacher} --teacher-views mirrored --mirror alternating", "mixup": "--mixup 0.2", "cutmix": "--cutmix 1",
+    "cutout": "--cutout 8", "open": "--proxies open", "clipped": "--proxies clipped", "pulled": "--proxies pulled",
+    "polynomial": "--estimator polynomial", "restarts": "--restarts 2",
+    "teachers": "--teacher {teacher} --teacher {others} --teacher-views mirrored --mirror alternating"}
+"""Flags of each change.  A flag given twice has its last value, --teacher all of them."""
+TAUGHT = "--lr 2e-3 --mirror alternating --teacher-views mirrored".split()
+TEACHER = "--teacher", "{teacher}"
 
 
 def command(args, name, seed, out):
-    flags = CHANGES[name].format(third=max(1, args.epochs // 3), teacher=args.teacher).split()
+    changed = [*TAUGHT, *TEACHER * ("--teacher" not in CHANGES[name]), *CHANGES[name].split()] if args.taught else CHANGES[name].split()
+    others = " --teacher ".join(args.others)
+    flags = " ".join(changed).format(third=max(1, args.epochs // 3), teacher=args.teacher, others=others).split()
     resumed = ["--resume"] if out.with_suffix(".state").exists() else []
     return ["train", "--model", args.model, *BASE, "--epochs", str(args.epochs), "--seed", str(seed), "--threads", str(args.threads),
             *(["--images", str(args.images)] if args.images else []), *flags, "--out", str(out), *resumed]
@@ -67,10 +76,15 @@ def main():
     parser.add_argument("--images", type=int, help="of each class; all without the flag")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--teacher", help="training state of a network trained with the same seed's validation split")
+    parser.add_argument("--others", nargs="+", default=[], help="more such states, for the change teachers")
+    parser.add_argument("--taught", action="store_true", help="changes of the recipe of the shipped files, with --teacher")
     parser.add_argument("--only", nargs="+", choices=CHANGES, default=list(CHANGES), metavar="NAME", help=", ".join(CHANGES))
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
-    args.only = [name for name in args.only if args.teacher or "{teacher}" not in CHANGES[name]]
+    if args.taught and not args.teacher:
+        parser.error("--taught: expected --teacher with it")
+    args.only = [name for name in args.only if (args.teacher or "{teacher}" not in CHANGES[name]) and
+                 (args.others or "{others}" not in CHANGES[name])]
     runs = {(name, seed): args.results / f"{name}-s{seed}.pt" for seed in args.seeds for name in args.only}
     args.results.mkdir(parents=True, exist_ok=True)
     for (name, seed), out in runs.items():

@@ -4,7 +4,8 @@
     python docs/benchmarks/accuracy.py --check    exit code 1 if one is out of date
 
 Ours are the shipped checkpoints of ten classes, with the accuracy that their record states, and the frames/s of the fastest build in
-boards/ that is of today's Verilog, does not learn and takes one frame a pass.  Peers are in peers.json, each with its source.
+boards/ that is of today's Verilog, does not learn and takes one frame a pass.  Peers are in peers.json, each with its source; `speed` is in
+frames/s on `device`, and `frames_per_second`, in the picture, on an iCE40UP5K.
 """
 
 import argparse
@@ -22,6 +23,7 @@ HERE = Path(__file__).parent
 PICTURE = HERE.parent / "img" / "accuracy.svg"
 PAGE = HERE.parent / "results" / "training.md"
 BEGIN = "<!-- accuracy: docs/benchmarks/accuracy.py -->"
+PUBLISHED = "<!-- peers: docs/benchmarks/accuracy.py -->"
 NETWORKS = ("3mb-t", "3mb", "1mb-t", "1mb", "0.5mb-t", "0.5mb", "fast", "tiny")
 PANELS = (("frames_per_second", "frames/s on an iCE40UP5K", "{:g}".format), ("weight_bits", "weight bits", lambda v: f"{v / 1e6:g} M"),
           ("macs", "MACs an image", lambda v: f"{v / 1e6:g} M"))
@@ -71,6 +73,18 @@ def peers():
             peer["frames_per_second"] = json.loads((HERE / "finn.json").read_text())["ours"]["ice40"]["frames_per_second"]
         points[peer["name"]] = peer
     return points
+
+
+def published():
+    """Lines of the table of peers, the most accurate first."""
+    lines = ["| network | right, % | weight bits | frames/s | on | |", f"|{'---|' * 6}"]
+    for peer in sorted(peers().values(), key=lambda peer: -peer["accuracy"]):
+        name = f"[{peer['name']}]({peer['link']})" if "link" in peer else peer["name"]
+        speed = peer.get("speed", 0)
+        cells = [name, f"{100 * peer['accuracy']:.2f}", f"{peer['weight_bits']:,}" if "weight_bits" in peer else "",
+                 f"{speed:,.0f}" if speed >= 1000 else f"{speed:.4g}" if speed else "", peer.get("device", ""), peer.get("note", "")]
+        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
+    return lines
 
 
 class Panel:
@@ -151,7 +165,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where the picture or the table is another")
     args = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
-    written = {PICTURE: picture(), PAGE: marked.replaced(page, BEGIN, table())}
+    written = {PICTURE: picture(), PAGE: marked.replaced(marked.replaced(page, BEGIN, table()), PUBLISHED, published())}
     if args.check:
         sys.exit(any(path.read_text(encoding="utf-8") != text for path, text in written.items()))
     for path, text in written.items():

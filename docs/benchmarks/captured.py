@@ -1,6 +1,6 @@
 """Train networks on CIFAR-10 on one GPU, several side by side: `fbnn_hw.train.offline.Trainer` with each step as a CUDA graph.
 
-    python docs/benchmarks/captured.py RUNS.json FOLDER [--seconds N]
+    python docs/benchmarks/captured.py RUNS.json FOLDER [--seconds N] [--teacher FILE.state ...]
 
 RUNS.json is a list of groups, one after the other; a group is a list of runs side by side, each a dict: `name`, `model`, fields of
 `TrainConfig` where they differ from RECIPE, and `init`, the name of a finished run to go on from.  FOLDER gets NAME.pt, NAME.result.json
@@ -15,6 +15,8 @@ same recipe without the graph.  Without a GPU the runs train as they would there
 import argparse
 import json
 import math
+import shlex
+import sys
 import threading
 import time
 import traceback
@@ -25,17 +27,18 @@ import torch
 
 from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
-from fbnn_hw.data.augment import augment
 from fbnn_hw.ir.models import build
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import record, start
 from fbnn_hw.train.config import TrainConfig, flag
 from fbnn_hw.train.offline import Trainer, split
-from fbnn_hw.train.teacher import Teacher
+from fbnn_hw.train.teacher import load
 
 RECIPE = dict(norm="bn", lr=1e-3, c=1.0, schedule="cosine", patience=0, shift=2, contrast=0.0, mirror="alternating", validation=0.0,
               precision="bfloat16", teacher_views="mirrored")
+ONLY = dict(schedule="cosine", teacher_views="mirrored", ties="up", float_epochs=0, restarts=0)
+"""Fields whose value a graph of the steps has for good."""
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
 EAGER = 3
@@ -75,6 +78,7 @@ class Captured(Trainer):
         self.drawn, self.drawn_labels = torch.empty_like(self.images), torch.empty_like(self.labels)
         self.answers = answers[:, split(answers.shape[1], self.config.validation, self.config.seed)[0].to(DEVICE)]
         self.taught = torch.empty_like(self.answers[0])
+        self.partner, self.share = torch.zeros_like(self.labels), torch.ones(len(self.labels), device=self.device)
         self.at = torch.zeros((), dtype=torch.long, device=self.device)
         self.stream, self.graph, self.eager = torch.cuda.Stream() if GPU else None, None, 0
 
@@ -90,11 +94,15 @@ class Captured(Trainer):
         """The images of the next epoch, in their order and augmented."""
         self.model.train()
         self.order = order = torch.randperm(len(self.labels), generator=self.generator, device=self.device)
-        mirrored = self.turns[order] ^ bool(self.epoch % 2)
-        for part, flips, place in zip(order.split(10000), mirrored.split(10000), self.drawn.split(10000)):
-            place.copy_(augment(self.images[part], self.generator, self.config.shift, self.config.contrast, flips))
+        for part, place in zip(order.split(10000), self.drawn.split(10000)):
+            place.copy_(self._augmented(self.images[part], part))
+        if self.config.mixup or self.config.cutmix:
+            parts = (values.split(self.config.batch) for values in (self.drawn, self.partner, self.share))
+            for images, partner, share in zip(*parts):
+                mixed, pairs = self._mixed(images)
+                images.copy_(mixed), partner.copy_(pairs[0]), share.copy_(pairs[1])
         self.drawn_labels.copy_(self.labels[order])
-        self.taught.copy_(self.answers[mirrored.long(), order])
+        self.taught.copy_(self.answers[self.mirrored(order).long(), order])
         self.at.zero_()
 
     def learn(self, span):
@@ -102,7 +110,8 @@ class Captured(Trainer):
         index = self.at + span
         labels = self.drawn_labels[index]
         logits = self.model(self.drawn[index])
-        self.update(self.distilled(self._cross_entropy(logits, labels), logits, self.taught[index]), logits, labels)
+        pairs = (self.partner[index], self.share[index][0]) if self.config.mixup or self.config.cutmix else None
+        self.update(self._loss(logits, labels, self.taught[index], pairs), logits, self._counted(labels, pairs))
         self.at += len(span)
 
     def _follow(self):
@@ -143,23 +152,27 @@ class Captured(Trainer):
             group.update(lr=self.scheduler.rate, capturable=GPU)
 
 
-def teach(train):
-    """The teacher's logits of images and mirror images, (2, N, classes), and its description."""
-    teacher = Teacher(resolve("airbench.state", "--teacher", ".state"), build("tiny", train.classes), DEVICE, "bfloat16")
+def teach(train, files):
+    """The logits of the teacher, or the mean of several, of images and mirror images, (2, N, classes), and its description."""
+    teacher = load([resolve(name, "--teacher", ".state") for name in files], build("tiny", train.classes), DEVICE, "bfloat16")
     images = torch.from_numpy(train.images)
     parts = [teacher.logits(part.to(DEVICE)) for view in (images, images.flip(3)) for part in view.split(1000)]
     return torch.cat(parts).view(2, len(images), -1), teacher.description
 
 
-def make(run, folder, train, answers, teacher):
-    """The `Captured` of a run, where it is now."""
+def make(run, folder, train, teachers, answers, teacher):
+    """The `Captured` of a run, where it is now.  teachers: the names of their files.  answers, teacher: what `teach` returned."""
     fields = {key: value for key, value in run.items() if key not in ("name", "model", "init")}
     name, model, init = run["name"], run["model"], run.get("init")
     config = TrainConfig(**{**RECIPE, **fields})
+    for key, value in ONLY.items():
+        if getattr(config, key) != value:
+            sys.exit(f"{name}: {flag(key)} {getattr(config, key)}: no graph of a step has it, expected {value}; fbnn-hw train has it")
     torch.manual_seed(config.seed)
     topology, options = build(model, train.classes), dict(K=config.K, c=config.c, limit=config.limit, norm=config.norm)
     words = [part for key, value in {**RECIPE, **fields}.items() for part in (flag(key), f"{value}")]
-    begin = f"fbnn-hw train --model {model} --data cifar10 --teacher airbench.state" + (f" --init {init}.pt" if init else "")
+    files = [*(("--teacher", file) for file in teachers), *([("--init", f"{init}.pt")] if init else ())]
+    begin = f"fbnn-hw train --model {model} --data cifar10 " + " ".join(map(shlex.join, files))
     meta = {"command": " ".join([begin, *words, f"--device {DEVICE.type} --out {name}.pt"]), "program": "docs/benchmarks/captured.py",
             "data": "cifar10", "images_per_class": None, "teacher": teacher}
     if init:
@@ -197,13 +210,15 @@ def main():
     parser.add_argument("runs", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--teacher", action="append", help="several times: the mean of their logits (default: airbench.state)")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.backends.cudnn.benchmark = True
     until, train, judge = time.monotonic() + args.seconds, datasets.load("cifar10"), datasets.load("cifar10", split="test")
-    test, taught = (torch.from_numpy(judge.images), torch.from_numpy(judge.labels)), teach(train)
+    teachers = args.teacher or ["airbench.state"]
+    test, taught = (torch.from_numpy(judge.images), torch.from_numpy(judge.labels)), teach(train, teachers)
     for group in json.loads(args.runs.read_text()):
-        trainers = [trainer for run in group if not (trainer := make(run, args.folder, train, *taught)).finished]
+        trainers = [trainer for run in group if not (trainer := make(run, args.folder, train, teachers, *taught)).finished]
         for trainer in trainers if GPU else ():
             trainer.capture()
         threads = [threading.Thread(target=work, args=(trainer, args.folder, test, until)) for trainer in trainers]

@@ -11,7 +11,7 @@ from ..base.errors import UsageError
 from ..checkpoints import resolve
 from ..report import cil as report
 from ..train import sweep
-from ..train.cil_config import LOSS_NAMES, REPLAYS, STRATEGIES, CilConfig
+from ..train.cil_config import LOSS_NAMES, OF_TRAIN, REPLAYS, STRATEGIES, CilConfig
 from ..train.learner import BUILT_IN, has_network, is_learner
 from ..train.scenarios import SCENARIOS, SETTINGS
 from . import _common
@@ -59,8 +59,8 @@ def arguments(parser: Parser) -> None:
                         "with --curves those of each epoch, as FILE-curves")
     parser.add_argument("--save", metavar="NET.pt", help="write the network after the last task as a checkpoint too")
     add_state(parser, "state to go on from (default: beside the result, .state)")
-    add_teacher(parser)
-    add_recipe(parser, skip=("teacher_views",))  # levels and latents cannot be shown to a teacher, so it answers the images once
+    add_teacher(parser, several=False)
+    add_recipe(parser, skip=("teacher_views", *OF_TRAIN))  # levels and latents cannot be shown to a teacher, so it answers the images once
 
 
 def knob(text: str) -> tuple[str, float]:

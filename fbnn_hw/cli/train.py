@@ -53,9 +53,11 @@ def add_recipe(parser: Parser, skip: Sequence[str] = ()) -> None:
     _common.add_threads(parser)
 
 
-def add_teacher(parser: Parser) -> None:
+def add_teacher(parser: Parser, several: bool = True) -> None:
+    more: dict[str, Any] = {"action": "append", "default": []} if several else {}
     parser.add_argument("--teacher", metavar="FILE.state", help="training state of a network whose logits are learned too: airbench.state, "
-                        "which ships and knows CIFAR-10, or one of fbnn-hw pretrain --model airbench --all-classes")
+                        "which ships and knows CIFAR-10, or one of fbnn-hw pretrain --model airbench --all-classes" +
+                        "; several times: the mean of their logits" * several, **more)
 
 
 def add_state(parser: Parser, text: str) -> None:
@@ -121,7 +123,10 @@ def state_beside(args: Args, out: Path, *more: Path) -> Path:
     state = Path(args.state) if args.state else out.with_suffix(".state")
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
-    written, read = set(), [(f"the file of --{flag}", name) for flag in ("init", "teacher") if (name := getattr(args, flag, None))]
+    teachers = getattr(args, "teacher", None) or []
+    read = [("the file of --teacher", name) for name in ([teachers] if isinstance(teachers, str) else teachers)]
+    read += [("the file of --init", args.init)] * bool(args.init)
+    written = set()
     for path in (out, state, *more):
         _common.writable(path, *read)
         if realpath(path) in written:
@@ -195,7 +200,7 @@ def to_the_end(args: Args, out: Output, paths: tuple[Path, Path, Path], model: A
     """
     from ..nn import checkpoint
     from ..train import record, start
-    from ..train.teacher import Teacher
+    from ..train import teacher as teachers
 
     checkpoint_path, state_path, result_path = paths
     config, processor = recipe(args), next(model.parameters()).device
@@ -203,7 +208,8 @@ def to_the_end(args: Args, out: Output, paths: tuple[Path, Path, Path], model: A
         meta["init"] = origin.describe()
         if origin.note:
             out.note(origin.note)
-    teacher = Teacher(resolve(args.teacher, "--teacher", ".state"), model.topology, processor, config.precision) if args.teacher else None
+    files = [resolve(name, "--teacher", ".state") for name in args.teacher]
+    teacher = teachers.load(files, model.topology, processor, config.precision)
     if teacher:
         meta["teacher"] = teacher.description
     head = {"kind": kind} if kind else {"checkpoint": checkpoint_path.name}

@@ -1,10 +1,12 @@
 """Augmentation of RGB bytes, batched on the device of the images.
 
-`augment` is that of the paper's section `eval_methodo`, `strong` that of its section `pt`; `warp` is ours.
+`augment` is that of the paper's section `eval_methodo`, `strong` that of its section `pt`; `warp` is ours.  `cutout` and `mix` are those of
+other papers, which they name.
 """
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -46,6 +48,53 @@ def warp(images, generator, most):
     grid = F.affine_grid(theta, list(images.shape), align_corners=False)
     out = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
     return out.round_().clamp_(0, 255).to(torch.uint8)
+
+
+GREY = 128
+"""What `cutout` fills a square with, the middle byte."""
+
+
+def cutout(images, generator, side):
+    """Make a square of each image grey, uint8 (N, C, H, W) -> the same (DeVries and Taylor, arXiv 1708.04552, section 3.2).
+
+    Its centre is any pixel, so that a part of it may lie outside.  side: in pixels.
+    """
+    n, _, height, width = images.shape
+
+    def inside(length):
+        first = torch.randint(length, (n, 1), generator=generator, device=generator.device).to(images.device) - side // 2
+        place = torch.arange(length, device=images.device)
+        return (place >= first) & (place < first + side)
+
+    square = inside(height)[:, None, :, None] & inside(width)[:, None, None, :]
+    return images.masked_fill(square, GREY)
+
+
+def mix(images, generator, mixup=0.0, cutmix=0.0):
+    """Mix each image of a batch with another one, its partner; uint8 (N, C, H, W) -> (the same, partner (N,) int64, share).
+
+    mixup: share * image + (1 - share) * partner, with a share of Beta(mixup, mixup) (Zhang et al., arXiv 1710.09412, eq. 1).
+    cutmix: a box of 1 - share of the area is the partner's, with a share of Beta(cutmix, cutmix); its centre is any pixel, and what lies
+    outside counts as the image's (Yun et al., arXiv 1905.04899, eqs. 1 and 2).
+    share: a float, one for the batch; the loss is share * loss(own label) + (1 - share) * loss(partner's label).
+    """
+    n, _, height, width = images.shape
+    where = generator.device
+    partner = torch.randperm(n, generator=generator, device=where).to(images.device)
+    draws = np.random.default_rng(torch.randint(2 ** 62, (), generator=generator, device=where).item())
+    share = float(draws.beta(mixup or cutmix, mixup or cutmix))
+    if mixup:
+        return images.float().lerp(images[partner].float(), 1 - share).round_().to(torch.uint8), partner, share
+    (top, bottom), (left, right) = (_side(length, draws.integers(length), math.sqrt(1 - share)) for length in (height, width))
+    out = images.clone()
+    out[:, :, top:bottom, left:right] = images[partner, :, top:bottom, left:right]
+    return out, partner, 1 - (bottom - top) * (right - left) / (height * width)
+
+
+def _side(length, centre, share):
+    """(first, end) of a side of a box: `share` of `length` around `centre`, what is inside."""
+    half = int(length * share) // 2
+    return max(int(centre) - half, 0), min(int(centre) + half, length)
 
 
 YCC = ((0.299, 0.587, 0.114), (-0.169, -0.331, 0.5), (0.5, -0.419, -0.081))

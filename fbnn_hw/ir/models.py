@@ -39,13 +39,14 @@ class Convolution(NamedTuple):
     shuffle: int = 1
 
 
-def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128, pooling="lgap", depth=1):
+def blockwise(name, classes, blocks, encoder="tycc", size=32, latent=1024, hidden=128, pooling="lgap", depth=1, levels=None):
     """Blocks of 3x3 convolutions, each block with a pool at its end, then the classifier of `vgg`.
 
     blocks: for each block, each `Convolution` or a tuple of its first fields.  A map of 2 or 3 pixels a side is always padded.  pooling:
-    what makes a vector of the last map, "lgap", "gap", "depthwise" or "flatten".  depth: DenseSkip blocks behind the latent.
+    what makes a vector of the last map, "lgap", "gap", "depthwise" or "flatten".  depth: DenseSkip blocks behind the latent.  levels: of
+    the encoder, the paper's if None; "tycc" has twice as many of luma.
     """
-    levels = op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS
+    levels = levels or (op.TRGB_LEVELS if encoder == "trgb" else op.TYCC_LEVELS)
     layers = [op.Thermometer("input", (), encoder, size, levels)]
 
     def add(cls, *args, name, inputs=None, **kwargs):

@@ -1,7 +1,8 @@
 """Binary arithmetic that can be trained: sign with a clipped straight-through estimator (paper, eqs. `sign`, `clip_id`).
 
 A layer with scale S computes u = S * dot and sends on sign(u).  Its gradient passes where
-|u| <= limit.
+|u| <= limit; with the estimator "polynomial" it is also times 2 - 2 |u| / limit (Bi-Real Net, arXiv 1808.00278, ApproxSign: 2 + 2u below
+0, 2 - 2u above it).
 
 Forward, u is never formed.  The convolution has weights +-2 and a bias, so it gives the odd integer
 y = 2 * (dot - threshold) + 1, and sign(dot - threshold) is clamp(y, -1, 1).  That takes one pass, is
@@ -59,10 +60,10 @@ def _inside(grad, proxy, limit):
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, proxy, bias, scale, stride, groups, rounded):
+    def forward(ctx, x, proxy, bias, scale, stride, groups, rounded, width):
         twice = signs(proxy, 2, x.dtype)
         ctx.save_for_backward(x, proxy, twice)
-        ctx.scale, ctx.stride, ctx.groups = scale, stride, groups
+        ctx.scale, ctx.stride, ctx.groups, ctx.width = scale, stride, groups, width
         product, ctx.gradients = _kernels(x, twice, groups)
         near = bias.to(x.dtype)
         y = product(x, twice, near, stride, groups)
@@ -75,8 +76,8 @@ class _Product(torch.autograd.Function):
         x, proxy, twice = ctx.saved_tensors
         grad_x, grad_weight = ctx.gradients(grad, x, twice * (ctx.scale / 2), ctx.stride, ctx.groups, ctx.needs_input_grad)
         if grad_weight is not None:
-            grad_weight = _inside(grad_weight.to(proxy.dtype) * ctx.scale, proxy, 1.0)
-        return grad_x, grad_weight, None, None, None, None, None
+            grad_weight = _inside(grad_weight.to(proxy.dtype) * ctx.scale, proxy, ctx.width)
+        return grad_x, grad_weight, None, None, None, None, None, None
 
 
 def _kernels(x, weight, groups):
@@ -121,25 +122,27 @@ def _convolution_gradients(grad, x, weight, stride, groups, needed):
 
 class _Sign(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, y, reach, pad):
+    def forward(ctx, y, reach, pad, slope):
         ctx.save_for_backward(y)
-        ctx.reach, ctx.pad = reach, pad
+        ctx.reach, ctx.pad, ctx.slope = reach, pad, slope
         return _framed(y, pad, partial(torch.clamp, y, -1, 1))
 
     @staticmethod
     def backward(ctx, grad):
         (y,) = ctx.saved_tensors
         grad = _unframed(grad, ctx.pad, y)
+        if ctx.slope:  # y - 1 is 2 * dot
+            return _polynomial(grad, (y - 1) * ctx.slope), None, None, None
         # y is odd and hardtanh's bounds are open: -reach <= dot <= reach
-        return torch.ops.aten.hardtanh_backward(grad, y, -2 * ctx.reach, 2 * ctx.reach + 2), None, None
+        return torch.ops.aten.hardtanh_backward(grad, y, -2 * ctx.reach, 2 * ctx.reach + 2), None, None, None
 
 
 class _NormSign(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, y, offset, limit, pad, binary):
+    def forward(ctx, y, offset, limit, pad, binary, estimator):
         u, mean, inverse = torch.native_batch_norm(y, torch.ones_like(offset), offset, None, None, True, 0.0, NORM_EPS)
         ctx.save_for_backward(y, u, mean, inverse)
-        ctx.limit, ctx.pad = limit, pad
+        ctx.limit, ctx.pad, ctx.polynomial = limit, pad, binary and estimator == "polynomial"
         ctx.mark_non_differentiable(mean, inverse)
         ctx.set_materialize_grads(False)
         fill = partial(torch.copysign, torch.ones((), dtype=y.dtype, device=y.device), u) if binary else partial(torch.clamp, u, -1, 1)
@@ -149,10 +152,18 @@ class _NormSign(torch.autograd.Function):
     def backward(ctx, grad, *_):
         y, u, mean, inverse = ctx.saved_tensors
         grad = _unframed(grad, ctx.pad, y)
-        grad = torch.ops.aten.hardtanh_backward(grad, u, -ctx.limit, ctx.limit)
+        if ctx.polynomial:
+            grad = _polynomial(grad, u * (2 / ctx.limit))
+        else:
+            grad = torch.ops.aten.hardtanh_backward(grad, u, -ctx.limit, ctx.limit)
         grad_y, _, grad_offset = torch.ops.aten.native_batch_norm_backward(
             grad, y, torch.ones_like(mean), None, None, mean, inverse, True, NORM_EPS, (True, True, True))
-        return grad_y, grad_offset, None, None, None
+        return grad_y, grad_offset, None, None, None, None
+
+
+def _polynomial(grad, twice):
+    """grad times the derivative of ApproxSign.  twice: 2 u / limit."""
+    return grad * (2 - twice.abs()).clamp_min_(0)
 
 
 def _unframed(grad, pad, y):
@@ -193,8 +204,8 @@ def scaled(y: torch.Tensor, scale: float) -> torch.Tensor:
 
 
 def product(x: torch.Tensor, proxy: torch.Tensor, scale: float, bias: torch.Tensor | None = None, stride: int = 1, groups: int = 1,
-            rounded: bool = False) -> torch.Tensor:
-    """y = 2 * dot + bias of a convolution without padding, whose weights are `weight(proxy)`.
+            rounded: bool = False, width: float = 1.0) -> torch.Tensor:
+    """y = 2 * dot + bias of a convolution without padding, whose weights are `weight(proxy, width)`.
 
     x (N, C, H, W) in {-1, +1}, proxy (O, C / groups, k, k); bias (O,) = 1 - 2 * threshold, all ones if None.  y has the type of x;
     where that is bfloat16, y beyond 256 is rounded.
@@ -203,26 +214,30 @@ def product(x: torch.Tensor, proxy: torch.Tensor, scale: float, bias: torch.Tens
     """
     if bias is None:
         bias = proxy.new_ones(proxy.shape[0])
-    return _Product.apply(x, proxy, bias, scale, stride, groups, rounded)
+    return _Product.apply(x, proxy, bias, scale, stride, groups, rounded, width)
 
 
-def sign(y: torch.Tensor, scale: float = 1.0, limit: float = 1.0, pad: int = 0) -> torch.Tensor:
+ESTIMATORS = "clip", "polynomial"
+
+
+def sign(y: torch.Tensor, scale: float = 1.0, limit: float = 1.0, pad: int = 0, estimator: str = "clip") -> torch.Tensor:
     """clamp(y, -1, 1) of odd integers y = 2 * dot + 1, with `pad` pixels of -1 on each side.
 
-    The gradient passes where |scale * dot| <= limit, both ends included (paper, eq. `clip_id`).
+    The gradient passes where |scale * dot| <= limit, both ends included (paper, eq. `clip_id`), or is that of the polynomial.
     """
-    return _Sign.apply(y, reach(scale, limit), pad)
+    return _Sign.apply(y, reach(scale, limit), pad, scale / limit if estimator == "polynomial" else None)
 
 
 def norm_sign(y: torch.Tensor, offset: torch.Tensor, limit: float = 1.0, pad: int = 0,
-              binary: bool = True) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+              binary: bool = True, estimator: str = "clip") -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return (sign(u), mean, 1 / sigma) of u = (y - mean) / sigma + offset.
 
     mean and sigma are those of y (N, C, H, W) over the batch and the map.  sign(u) has `pad` pixels of -1 on
-    each side, and its gradient passes where |u| < limit.  Without `binary`, clamp(u, -1, 1) takes its place.
+    each side, and its gradient passes where |u| < limit, or is that of the polynomial.  Without `binary`, clamp(u, -1, 1) takes its
+    place, and the gradient passes in either case.
     offset, mean and 1 / sigma: (C,) float32.
     """
-    return _NormSign.apply(y, offset, limit, pad, binary)
+    return _NormSign.apply(y, offset, limit, pad, binary, estimator)
 
 
 def reach(scale: float, limit: float) -> int:

@@ -39,6 +39,7 @@ class _Signed(nn.Module):
     bias: torch.Tensor
     scale: float
     limit: float
+    estimator = "clip"
 
     def _end(self, channels, norm=False):
         self.norm = Norm(channels) if norm else None
@@ -70,9 +71,9 @@ class _Signed(nn.Module):
     def sign(self, y, pad=0, binary=True):
         """Bits, or clamp(u, -1, 1) if not `binary`, of y = 2 * dot + bias, or of the largest of several."""
         if self.norm is not None:
-            return self.norm.sign(y, self.bias, self.limit, pad, binary)
+            return self.norm.sign(y, self.bias, self.limit, pad, binary, self.estimator)
         if binary:
-            return binarize.sign(y, self.scale, self.limit, pad)
+            return binarize.sign(y, self.scale, self.limit, pad, self.estimator)
         u = (y - self.bias[:, None, None]) / 2 * self.scale
         return (y + (u - y).detach()).clamp(-1, 1)  # the value of u; the gradient that y takes is that of u already
 
@@ -82,7 +83,10 @@ class BinaryLayer(_Signed):
 
     proxy: (out, in / groups, kernel, kernel).  Output u = scale * dot with scale = K / sqrt(fan_in), seen by the forward
     pass as the odd integer 2 * (dot - threshold) + 1.  Where the input is bytes (`of_bytes`), scale is smaller by `BYTE_SPREAD`.
+    width: a proxy's gradient passes where |proxy| <= width.
     """
+
+    width = 1.0
 
     def __init__(self, layer: Any, input_shape: Shape, K: float = 1.0, limit: float = 1.0, norm: bool = False,
                  of_bytes: bool = False) -> None:
@@ -107,8 +111,13 @@ class BinaryLayer(_Signed):
             x = x.to(self.proxy.dtype)
         self.refresh(x.dtype)
         if self.logits:  # the true derivative of y = 2 dot + 1
-            return (binarize.product(x, self.proxy, 2.0, self.bias, rounded=self.rounded) - 1) / 2
-        return binarize.product(x, self.proxy, self.factor, self.bias, self.stride, self.groups, self.rounded)
+            return (binarize.product(x, self.proxy, 2.0, self.bias, rounded=self.rounded, width=self.width) - 1) / 2
+        return binarize.product(x, self.proxy, self.factor, self.bias, self.stride, self.groups, self.rounded, self.width)
+
+    @property
+    def typical(self) -> float:
+        """Mean size of a fresh proxy: half of the bound of Xavier's distribution."""
+        return math.sqrt(6 / (self.fan_in + self.proxy.shape[0])) / 2
 
 
 class Pool(_Signed):
@@ -275,6 +284,27 @@ class FBNN(nn.Module):
         for layer in self.layers.values():
             if layer.proxy.requires_grad:
                 layer.proxy -= layer.proxy.mean((1, 2, 3), keepdim=True)
+
+    def learn_by(self, estimator: str, proxies: str) -> None:
+        """Set how gradients pass.  estimator: of the signs, one of `binarize.ESTIMATORS`.  proxies: "open" and "pulled" have no mask."""
+        for part in (*self.layers.values(), *self.pools.values()):
+            part.estimator = estimator
+        for layer in self.layers.values():
+            layer.width = math.inf if proxies in ("open", "pulled") else 1.0
+
+    @torch.no_grad()
+    def hold(self, share: float) -> None:
+        """Take off `share` of what proxies have beyond +-1, in the layers that train."""
+        for layer in self.layers.values():
+            if layer.proxy.requires_grad:
+                layer.proxy.lerp_(layer.proxy.clamp(-1, 1), share)
+
+    @torch.no_grad()
+    def to_bits(self) -> None:
+        """Set each proxy to its sign times the mean size of a fresh one, in the layers that train.  The network stays the same."""
+        for layer in self.layers.values():
+            if layer.proxy.requires_grad:
+                layer.proxy.copy_(binarize.signs(layer.proxy, layer.typical))
 
     def run(self, x: torch.Tensor, start: str | None = None, stop: str | None = None) -> torch.Tensor:
         return deque(self.activations(x, start, stop), maxlen=1).pop()[1]

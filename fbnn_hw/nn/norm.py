@@ -42,7 +42,7 @@ class Norm(nn.Module):
         edge = self.mean.double() - self.offset.double() * self.variance.double().sqrt()
         return edge.ceil().clamp(-largest, largest + 1).float()
 
-    def sign(self, y: torch.Tensor, bias: torch.Tensor, limit: float, pad: int, binary: bool) -> torch.Tensor:
+    def sign(self, y: torch.Tensor, bias: torch.Tensor, limit: float, pad: int, binary: bool, estimator: str = "clip") -> torch.Tensor:
         """sign(u), or clamp(u, -1, 1), of y = 2 * dot + bias (N, channels, H, W), framed by `pad` pixels of -1.
 
         In training u is that of the batch, whose statistics go into the running ones.
@@ -51,7 +51,7 @@ class Norm(nn.Module):
             return binarize.sign(y, pad=pad) if binary else F.pad(self._clamped(y, bias), (pad,) * 4, value=bits.PADDING)
         if self.target is not None:
             self._adopt(y, bias)
-        out, mean, inverse = binarize.norm_sign(y, self.offset, limit, pad, binary)
+        out, mean, inverse = binarize.norm_sign(y, self.offset, limit, pad, binary, estimator)
         with torch.no_grad():
             self.steps += 1
             share = self.steps.float().reciprocal().clamp_min(self.momentum)

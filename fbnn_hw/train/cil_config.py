@@ -15,6 +15,8 @@ MOST_MB = 1_000_000
 """Of a buffer, far more than any data set of images has."""
 OF_IMAGES = ("augment", "shift", "contrast", "mirror", "warp", "ties", "norm", "float_epochs")
 """Fields of the recipe that mean nothing for a classifier on latents: it has no augmentation and no batch norm."""
+OF_TRAIN = ("cutout", "mixup", "cutmix", "proxies", "estimator", "restarts")
+"""Fields of the recipe that no retraining has."""
 OF_REPLAY = ("centre", "ema", "smoothing")
 """Fields of the recipe that the learners of `learner.BUILT_IN` do not have."""
 
@@ -86,6 +88,7 @@ class CilConfig:
         if self.setting == "rpt" and self.strategy.endswith("reset"):
             raise UsageError(f"--setting rpt: --strategy {self.strategy} forgets the pre-training, expected fpt")
         self.recipe.verify()
+        self._refuse(OF_TRAIN, "has no meaning in class-incremental training, expected it with train or pretrain")
         if self.replay == "latent":
             self._refuse(OF_IMAGES, "--replay latent trains the classifier alone, on latents; expected --replay native with it")
         if self.loss != "cce":

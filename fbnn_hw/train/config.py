@@ -37,6 +37,9 @@ def _one_of(default, text, *choices):
     return field(default=default, metadata=metadata)
 
 
+_BETA = (lambda v: 0 <= v <= 100, "a number from 0 to 100")
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """The recipe of a training run.  Each field is a flag of `fbnn-hw train`.
@@ -78,6 +81,19 @@ class TrainConfig:
     mirror: str = _one_of("random", "images are mirrored at random, in turn from epoch to epoch, or not at all", "random", "alternating",
                           "none")
     warp: float = _share(0.0, "augmentation turns, scales and shears images by a matrix whose entries are off by up to X")
+    cutout: int = _choice(0, "augmentation makes a square of N pixels a side grey; 0: none", lambda v: 0 <= v <= 512, "0 to 512")
+    mixup: float = _choice(0.0, "images and labels of a step are mixed in pairs, with a share of Beta(X, X); 0: not", *_BETA)
+    cutmix: float = _choice(0.0, "images have a box of another one and a share of its label, of Beta(X, X); 0: not", *_BETA)
+    proxies: str = _one_of("masked", "of weights, beyond +-1: masked, without a gradient; open, with it; clipped to +-1 after each step; "
+                           "pulled, with it and back by a hundredth of what is beyond", "masked", "open", "clipped", "pulled")
+    estimator: str = _one_of("clip", "of the gradient of a sign: clip, the identity inside --limit; polynomial, 2 - 2 |u| / limit there",
+                             "clip", "polynomial")
+    restarts: int = _count(0, "with cosine: times that the rate, Adam and the proxies, from their bits, begin anew", 0)
+
+    @property
+    def cycle(self) -> int:
+        """Epochs from one restart to the next."""
+        return self.epochs // (self.restarts + 1)
 
     def verify(self) -> None:
         """Raise UsageError at the first flag whose value is not legal or does not fit the others."""
@@ -94,12 +110,28 @@ class TrainConfig:
         for name in ("float_epochs", "warmup"):
             if getattr(self, name) >= self.epochs:
                 raise UsageError(f"{flag(name)} {getattr(self, name)}: leaves no other epoch, expected fewer than --epochs {self.epochs}")
+        self._verify_restarts()
+        if self.mixup and self.cutmix:
+            raise UsageError(f"--mixup {self.mixup:g} and --cutmix {self.cutmix:g}: expected one of them")
+        if self.cutout and not self.augment:
+            raise UsageError(f"--cutout {self.cutout}: is part of the augmentation, expected no --no-augment with it")
         if self.teacher_views == "mirrored" and self.augment and (self.mirror == "random" or self.warp):
             augmentation = "--mirror random" if self.mirror == "random" else f"--warp {self.warp:g}"
             raise UsageError(f"--teacher-views mirrored: keeps the answers to each image and its mirror image, found {augmentation}; "
                              "expected --mirror alternating or none, and no --warp")
         if self.warmup and self.schedule != "cosine":
             raise UsageError(f"--warmup {self.warmup}: expected --schedule cosine with it")
+
+    def _verify_restarts(self):
+        if self.restarts and self.schedule != "cosine":
+            raise UsageError(f"--restarts {self.restarts}: expected --schedule cosine with it")
+        if self.epochs % (self.restarts + 1):
+            raise UsageError(f"--restarts {self.restarts}: makes {self.restarts + 1} cycles of equal length, expected a multiple of "
+                             f"{self.restarts + 1} in place of --epochs {self.epochs}")
+        if self.restarts and max(self.warmup, self.float_epochs) >= self.cycle:
+            name = "warmup" if self.warmup >= self.cycle else "float_epochs"
+            raise UsageError(f"{flag(name)} {getattr(self, name)}: takes the first of {self.restarts + 1} cycles, expected fewer than "
+                             f"{self.cycle}")
 
     def verify_split(self, count: int, validation: int) -> None:
         """Raise UsageError where the recipe needs a validation split and `validation` of `count` training images leave none."""

@@ -11,17 +11,20 @@ import torch
 from ..nn import losses
 from .config import TrainConfig
 
+HELD = {"clipped": 1.0, "pulled": 0.01}
+"""Share of what proxies have beyond +-1 that each step takes off, by `TrainConfig.proxies`."""
+
 
 def scheduler(optimizer: torch.optim.Optimizer, config: TrainConfig, steps: int) -> Any:
     """The scheduler of the learning rate, a `torch.optim.lr_scheduler`, for epochs of `steps` steps.
 
-    "cosine": the rate rises during the epochs of the warm-up, then falls to 0 step by step.
+    "cosine": the rate rises during the epochs of the warm-up, then falls to 0 step by step; that of a cycle, where there are restarts.
     "plateau": it halves after more than 5 epochs without a lower validation loss.
     """
     rates, warm = torch.optim.lr_scheduler, config.warmup * steps
     if config.schedule == "plateau":
         return rates.ReduceLROnPlateau(optimizer, factor=0.5, patience=5)
-    cosine = rates.CosineAnnealingLR(optimizer, config.epochs * steps - warm)
+    cosine = rates.CosineAnnealingLR(optimizer, config.cycle * steps - warm)
     return rates.SequentialLR(optimizer, [rates.LinearLR(optimizer, 1 / (warm + 1), 1, warm), cosine], [warm]) if warm else cosine
 
 
@@ -51,8 +54,17 @@ class Fit:
 
     def optimize(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Start the optimizer and its rate anew, for `parameters`."""
-        self.optimizer = torch.optim.AdamW(parameters, self.config.lr, weight_decay=self.config.decay, fused=True)
+        self.parameters = list(parameters)
+        self.optimizer = torch.optim.AdamW(self.parameters, self.config.lr, weight_decay=self.config.decay, fused=True)
         self.scheduler = scheduler(self.optimizer, self.config, self.steps)
+
+    def restart(self) -> None:
+        """Begin a cycle of --restarts: the rate as in SGDR (Loshchilov and Hutter, arXiv 1608.03983, eq. 5, its cycles of equal length),
+        the optimizer without a past, and proxies that are their bits.  To do it twice is to do it once."""
+        self.model.to_bits()
+        self.optimize(self.parameters)
+        for values, now in zip(self.average or (), self._averaged()):
+            values.copy_(now)
 
     @property
     def finished(self) -> bool:
@@ -68,6 +80,8 @@ class Fit:
         """
         if self.ends_binary is not None:
             self.model.binary = self.epoch >= self.config.float_epochs and self.ends_binary
+        if self.epoch and not self.step and self.epoch % self.config.cycle == 0:
+            self.restart()
         self.model.train()
         for number in bar(range(self.step, self.steps), initial=self.step, total=self.steps):
             step(order[number * self.config.batch:(number + 1) * self.config.batch])
@@ -100,6 +114,8 @@ class Fit:
             self.scheduler.step()
         if self.config.centre:
             self.model.centre()
+        if self.config.proxies in HELD:
+            self.model.hold(HELD[self.config.proxies])
         if self.config.ties == "random":
             self.model.draw_ties()
         self._follow()

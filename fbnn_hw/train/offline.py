@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 from ..base.errors import InputError, UsageError, whole
 from ..base.progress import silent
-from ..data.augment import augment, warp
+from ..data.augment import augment, cutout, mix, warp
 from ..nn import checkpoint
 from ..nn.norm import Norm
 from .config import TrainConfig
@@ -109,6 +109,8 @@ class Trainer(Fit):
         self.teacher, self.sources = teacher, {"init": init, "teacher": teacher and teacher.sha256}
         self.answers = None  # of the teacher, (views, N, classes), kept from the first step on with `teacher_views` "mirrored"
         model.dtype = getattr(torch, config.precision)
+        if hasattr(model, "learn_by"):  # no float network
+            model.learn_by(config.estimator, config.proxies)
         self.state_path: Any = Path(state_path) if state_path else None
         self.report, self.progress = report or (lambda record: None), progress or silent
         self.device = next(model.parameters()).device
@@ -241,15 +243,15 @@ class Trainer(Fit):
         return accuracy, loss
 
     def _train_step(self, index):
+        if self.teacher and self.config.teacher_views == "mirrored" and self.answers is None:
+            self._ask()  # before anything is drawn, because it may be interrupted
         index = index.to(self.device)
         images, labels = self.images[index], self.labels[index]
-        seen = self._augmented(images, index)
+        seen, pairs = self._mixed(self._augmented(images, index))
         self.draw_ties()
         logits, latent = self._forward(seen)
-        loss = self._cross_entropy(logits, labels)
-        if self.teacher:
-            loss = self._with_teacher(loss, logits, seen, index)
-        self.update(self._with_terms(loss, latent, images, index), logits, labels)
+        loss = self._loss(logits, labels, self._taught(seen, index), pairs)
+        self.update(self._with_terms(loss, latent, images, index), logits, self._counted(labels, pairs))
 
     def _forward(self, images):
         """(float logits, latent) of uint8 images; the latent may be None where no term asks for it."""
@@ -262,21 +264,48 @@ class Trainer(Fit):
     def _cross_entropy(self, logits, labels):
         return F.cross_entropy(logits, labels, label_smoothing=self.config.smoothing)
 
-    def _with_teacher(self, loss, logits, images, index):
-        """The loss with the teacher's share.  images: as the student saw those at `index`."""
-        if self.config.teacher_views == "mirrored":
-            if self.answers is None:
-                views = [self.images, self.images.flip(3)][:1 + (self.config.augment and self.config.mirror == "alternating")]
-                asked = answers(self.teacher, views, lambda parts, **kw: self._watched(self.progress(parts, **kw)))
-                self.answers = asked.view(len(views), len(self.images), -1)
-            taught = self.answers[self.mirrored(index).long(), index]
-        else:
-            taught = self.teacher.logits(images)
-        return self.distilled(loss, logits, taught)
+    def _loss(self, logits, labels, taught, pairs):
+        """Cross-entropy and the share of a teacher.  taught: its logits, or None.  pairs: (partner, share) of `mix`, or None.
+
+        Both parts are linear in the target, so those of mixed images are mixed as losses.
+        """
+        loss = self._cross_entropy(logits, labels)
+        if taught is not None:
+            loss = self.distilled(loss, logits, taught)
+        if pairs is None:
+            return loss
+        partner, share = pairs
+        if taught is not None and self.config.teacher_views == "mirrored":  # else it has answered the mixed image
+            taught = taught[partner]
+        return share * loss + (1 - share) * self._loss(logits, labels[partner], taught, None)
+
+    def _mixed(self, images):
+        """(images, pairs): mixed, with (partner, share) of each, or as they are, with None."""
+        if not (self.config.mixup or self.config.cutmix):
+            return images, None
+        images, partner, share = mix(images, self.generator, self.config.mixup, self.config.cutmix)
+        return images, (partner, torch.tensor(share, device=images.device))
+
+    def _counted(self, labels, pairs):
+        """The labels with the larger share, by which the accuracy of training counts."""
+        return labels if pairs is None else torch.where(pairs[1] < 0.5, labels[pairs[0]], labels)
+
+    def _ask(self):
+        """Keep the teacher's answers to each image and, where images are mirrored, to its mirror image."""
+        views = [self.images, self.images.flip(3)][:1 + (self.config.augment and self.config.mirror == "alternating")]
+        asked = answers(self.teacher, views, lambda parts, **kw: self._watched(self.progress(parts, **kw)))
+        self.answers = asked.view(len(views), len(self.images), -1)
+
+    def _taught(self, images, index):
+        """The teacher's logits, or None.  images: as the student saw those at `index`."""
+        if self.answers is not None:
+            return self.answers[self.mirrored(index).long(), index]
+        return self.teacher.logits(images) if self.teacher else None
 
     def _augmented(self, images, index):
         if not self.config.augment:
             return images
         if self.config.warp:
             images = warp(images, self.generator, self.config.warp)
-        return augment(images, self.generator, self.config.shift, self.config.contrast, self.mirrored(index))
+        images = augment(images, self.generator, self.config.shift, self.config.contrast, self.mirrored(index))
+        return cutout(images, self.generator, self.config.cutout) if self.config.cutout else images

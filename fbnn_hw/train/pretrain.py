@@ -152,8 +152,8 @@ def make(name: str, classes: Sequence[str], size: int, config: TrainConfig, enco
         if norm != "scales" or encoder != "tycc" or shape or init:
             raise UsageError(f"--model {name}: has its own batch norm, input and classifier, expected no --norm, --encoder, --latent, "
                              "--pooling, --depth and --init")
-        if config.centre or config.ties != "up":
-            raise UsageError(f"--model {name}: has no signs, expected no --centre and --ties")
+        if config.centre or config.ties != "up" or config.proxies != "masked" or config.estimator != "clip" or config.restarts:
+            raise UsageError(f"--model {name}: has no signs, expected no --centre, --ties, --proxies, --estimator and --restarts")
         if name == AIRBENCH:
             return floating.Airbench(name, classes, size)
         kind, binary = FLOATING[name]

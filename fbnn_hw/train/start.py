@@ -67,7 +67,7 @@ def read(path: str | Path) -> Start:
     model = FBNN(network.topology)
     for name, layer in model.layers.items():
         values = torch.from_numpy(bits.from_bits(network.weights[name])).reshape(layer.proxy.shape)
-        proxies[name] = values * (6 / (layer.fan_in + layer.proxy.shape[0])) ** 0.5 / 2  # half of Xavier's bound: its mean size
+        proxies[name] = values * layer.typical
     state = path.with_suffix(".state")
     source, best, note = "bits", _best(state, network), f"{path.name}: no training state with its bits in {state}; starts from the bits"
     if best is not None:

@@ -1,5 +1,6 @@
-"""Networks that teach: a training state of ours as a frozen network whose logits a student learns to follow."""
+"""Networks that teach: a training state of ours as a frozen network whose logits a student learns to follow, or several of them."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -58,3 +59,27 @@ class Teacher:
         """Float logits (N, classes) of the student's classes, scaled as in the teacher's own loss, of uint8 images (N, 3, S, S)."""
         logits = self.model(images)
         return logits if self.columns is None else logits[:, self.columns]
+
+
+class Teachers:
+    """Several teachers as one, whose logits are the mean of theirs.
+
+    Softened by any temperature, these are the geometric mean of their probabilities (Hinton et al., arXiv 1503.02531, section 1).
+    """
+
+    def __init__(self, members: Sequence[Teacher]) -> None:
+        self.members = members
+        self.sha256 = ",".join(one.sha256 for one in members)
+        name = f"the mean of {', '.join(one.description['name'] for one in members)}"
+        self.description = {"name": name, "sha256": self.sha256, "members": [one.description for one in members]}
+
+    def logits(self, images: torch.Tensor) -> torch.Tensor:
+        """As of `Teacher`."""
+        return torch.stack([one.logits(images) for one in self.members]).mean(0)
+
+
+def load(paths: Sequence[str | Path], topology: Topology, device: str | torch.device = "cpu",
+         precision: str = "float32") -> Teacher | Teachers | None:
+    """The teacher in one file, that of several, or None where there is none.  The rest as of `Teacher`."""
+    members = [Teacher(path, topology, device, precision) for path in paths]
+    return Teachers(members) if len(members) > 1 else members[0] if members else None

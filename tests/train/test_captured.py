@@ -12,12 +12,15 @@ import torch
 from fbnn_hw.cli import train
 from fbnn_hw.data import datasets
 from fbnn_hw.ir import checkpoint
+from fbnn_hw.train.config import TrainConfig
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
 
 import captured  # noqa: E402
 
-RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "ema": 0.9}, {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
+MORE = {"cutmix": 1.0, "cutout": 4, "estimator": "polynomial", "proxies": "clipped"}
+RUNS = [[{"name": "a", "model": "tiny", "epochs": 2, "ema": 0.9, **MORE},
+         {"name": "b", "model": "tiny", "epochs": 1, "batch": 100}],
         [{"name": "c", "model": "tiny", "epochs": 1, "norm": "scales", "init": "a"}]]
 
 
@@ -60,3 +63,20 @@ def test_the_command_of_a_record_has_the_recipe_of_the_run(run):
         parser = argparse.ArgumentParser()
         train.arguments(parser)
         assert train.recipe(parser.parse_args(words)).__dict__ == record["config"], name
+
+
+@pytest.mark.parametrize("change", [{"restarts": 1, "epochs": 2}, {"teacher_views": "augmented"}])
+def test_what_no_graph_has_is_refused_in_one_line(tmp_path, change):
+    images = datasets.load("fixture").first(80)
+    with pytest.raises(SystemExit, match=r"^a: --(restarts 1|teacher-views augmented): no graph of a step has it, expected (0|mirrored); "):
+        captured.make({"name": "a", "model": "tiny", **change}, tmp_path, images, [], None, None)
+
+
+def test_the_planned_runs_are_legal():
+    groups = json.loads((Path(captured.__file__).parents[1] / "results" / "training" / "runs-planned.json").read_text())
+    names = [run.pop("name") for group in groups for run in group]
+    for run in (run for group in groups for run in group):
+        assert run.pop("model") == "3mb" and run.pop("init", names[0]) in names
+        config = TrainConfig(**{**captured.RECIPE, **run})
+        config.verify()
+        assert all(getattr(config, key) == value for key, value in captured.ONLY.items())

@@ -315,7 +315,8 @@ def test_refusals(change, message):
 
 def test_floating_networks_and_batch_norm_have_no_such_options():
     for name, norm, change, message in (
-            ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre and --ties"),
+            ("fpnn_p", "scales", dict(centre=True), "--model fpnn_p: has no signs, expected no --centre, --ties, --proxies, "
+                                                      "--estimator and --restarts"),
             ("fpnn_b", "bn", dict(),
              "--model fpnn_b: has its own batch norm, input and classifier, expected no --norm, --encoder, --latent, --pooling, --depth "
              "and --init"),
