@@ -1,4 +1,4 @@
-"""The clocks of iCE40 designs by nextpnr, by `fbnn-hw build` and by icetime: the table of ../boards.md, from icetime.json.
+"""The clocks of iCE40 designs by nextpnr, by `fbnn-hw build` and by icetime: the table of ../checks.md, from icetime.json.
 
     python docs/benchmarks/icetime.py build DIR [NAME ...]   builds the designs that icetime.json lacks, or those of the names, anew
     python docs/benchmarks/icetime.py                        rewrites the table; --check says whether it is up to date
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests import strategies  # noqa: E402 - of the repository
 
 HERE = Path(__file__).parent
-FIGURES, PAGE = HERE / "icetime.json", HERE.parent / "boards.md"
+FIGURES, PAGE = HERE / "icetime.json", HERE.parent / "checks.md"
 BEGIN = "<!-- icetime: docs/benchmarks/icetime.py -->"
 SMALLEST = "smallest.pt"
 """`strategies.smallest()` of the tests: three convolutions on 8 x 8 pixels, random weights."""

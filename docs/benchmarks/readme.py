@@ -1,5 +1,5 @@
-"""Writes tables of three pages: builds in README.md, from their records; shipped checkpoints in docs/models.md, from the files; the
-fields of a step in docs/engine.md, from their definition.
+"""Writes tables of four pages: builds in README.md, from their records; shipped checkpoints in docs/models.md, from the files; the
+fields of a step in docs/engine.md and the registers in docs/processor.md, from their definitions.
 
     python docs/benchmarks/readme.py            rewrites the pages
     python docs/benchmarks/readme.py --check    exit code 1 if one is out of date
@@ -15,7 +15,9 @@ from pathlib import Path
 import marked
 
 from fbnn_hw.checkpoints import FOLDER, shipped
+from fbnn_hw.design import registers
 from fbnn_hw.ir.checkpoint import read
+from fbnn_hw.machine.registers import REGISTERS
 from fbnn_hw.machine.step import FIELDS
 
 ROOT = Path(__file__).parents[2]
@@ -83,7 +85,8 @@ def step_fields():
 
 TABLES = {ROOT / "README.md": ("<!-- builds: docs/benchmarks/readme.py -->", builds),
           ROOT / "docs" / "models.md": ("<!-- checkpoints: docs/benchmarks/readme.py -->", table),
-          ROOT / "docs" / "engine.md": ("<!-- step: docs/benchmarks/readme.py -->", step_fields)}
+          ROOT / "docs" / "engine.md": ("<!-- step: docs/benchmarks/readme.py -->", step_fields),
+          ROOT / "docs" / "processor.md": ("<!-- registers: docs/benchmarks/readme.py -->", lambda: registers.table(REGISTERS))}
 
 
 def main():

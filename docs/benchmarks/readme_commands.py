@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GUIDES = tuple(f"docs/{name}.md" for name in ("first-board", "teaching", "on-chip-learning", "networks", "data", "training", "integration",
-                                              "asic", "energy", "cil", "strategies", "cluster", "device"))
+                                              "processor", "asic", "energy", "cil", "strategies", "cluster", "device"))
 PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)
@@ -32,7 +32,7 @@ INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
 RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
-    (r"^pip install fusesoc|\[(peer|train,cil)\]", "skip", "another program's packages"),
+    (r"^pip install fusesoc|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
     (r"-m venv", "skip", "the environment is made so"),
     (r"\bNAME\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
     (r"fbnn-hw\[(flash|compiler)\]", "skip", "for those who flash a board, or lack a compiler"),

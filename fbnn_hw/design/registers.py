@@ -1,6 +1,7 @@
 """What a processor's programmer needs of a design with registers: registers.h, registers.json, registers.md, and the driver fbnn.c."""
 
 import json
+from collections.abc import Iterable
 
 from .. import __version__
 from ..base.files import bundled
@@ -48,18 +49,23 @@ def description(config: AcceleratorConfig) -> str:
 def page(config: AcceleratorConfig) -> str:
     """registers.md, from driver/registers.md."""
     values = constants(config)
-    rows = ["| offset | register | access | bits | meaning |", "|---|---|---|---|---|"]
-    for register in of_design(config):
-        rows.append(f"| {_offsets(register)} | {register.name} | {register.access} | | {register.meaning} |")
-        rows += [f"| | | | {_bits(field)} {field.name} | {field.meaning} |" for field in register.fields]
     constant = ["| constant of this design | value |", "|---|---|", *(f"| {name} | `{value:#010x}` |" for name, value in values.items()),
                 *(f"| {name}: {meaning} | {value} |" for name, (value, meaning) in geometry(config).items())]
-    fills = {"table": "\n".join(rows), "constants": "\n".join(constant), "bits": ADDRESS_BITS, "patience": PATIENCE,
+    fills = {"table": "\n".join(table(of_design(config))), "constants": "\n".join(constant), "bits": ADDRESS_BITS, "patience": PATIENCE,
              "logits": f"{LOGITS:#x}"}
     text = (DRIVER / "registers.md").read_text()
     for name, value in fills.items():
         text = text.replace(f"{{{name}}}", str(value))
     return text
+
+
+def table(registers: Iterable[Register]) -> list[str]:
+    """Rows of Markdown, a register and its fields each."""
+    rows = ["| offset | register | access | bits | meaning |", "|---|---|---|---|---|"]
+    for register in registers:
+        rows.append(f"| {_offsets(register)} | {register.name} | {register.access} | | {register.meaning} |")
+        rows += [f"| | | | {_bits(field)} {field.name} | {field.meaning} |" for field in register.fields]
+    return rows
 
 
 def _offsets(register: Register) -> str:
