@@ -69,6 +69,12 @@ def test_the_commands_of_the_trainings_parse():
         cli.parser(verb).parse_args(words)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_a_page_is_not_too_long(path):
+    """But json.md, which is made from the schemas, and the changelog."""
+    assert path.name in ("json.md", "changelog.md") or len(path.read_text(encoding="utf-8").splitlines()) <= 350
+
+
 def test_every_command_is_known_and_parses(tmp_path, monkeypatch):
     """Whatever starts with a program's name in README.md and the guides; fbnn-hw's own lines have verbs and flags that exist."""
     from fbnn_hw import cli
