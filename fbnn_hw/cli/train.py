@@ -124,7 +124,7 @@ def state_beside(args: Args, out: Path, *more: Path) -> Path:
     if args.resume and args.restart:
         raise UsageError("--resume and --restart: expected one of them")
     teachers = getattr(args, "teacher", None) or []
-    read = [("the file of --teacher", name) for name in ([teachers] if isinstance(teachers, str) else teachers)]
+    read = [("the file of --teacher", name) for name in (teachers if isinstance(teachers, list) else [teachers])]
     read += [("the file of --init", args.init)] * bool(args.init)
     written = set()
     for path in (out, state, *more):
