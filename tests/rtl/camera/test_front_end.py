@@ -12,6 +12,7 @@ from fbnn_hw.base.errors import UsageError
 from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
 from fbnn_hw.rtl.camera.sensors import OV7670
 from sim.camera_checks import SIZE, SMALL, TICK, camera_frames, compare, drawn, levels, watch
+from tests.quick import quick
 
 SEED = int(os.environ.get("FBNN_SEED", random.randrange(1 << 30)))
 
@@ -29,17 +30,19 @@ def simulate(pysim):
     return run
 
 
-@pytest.mark.parametrize("period, jitter", [(3, 0.2), (3.04, 0.1), (4.7, 0.3)])
-@pytest.mark.parametrize("sensor", SMALL.values(), ids=SMALL)
-def test_whole_and_torn_frames(pysim, sensor, period, jitter):
+@pytest.mark.parametrize("name, period, jitter", quick([(name, *pace) for name in SMALL for pace in ((3, 0.2), (3.04, 0.1), (4.7, 0.3))],
+                                                       ("ov7670", 3, 0.2), ("hm01b0", 3.04, 0.1)))
+def test_whole_and_torn_frames(pysim, name, period, jitter):
+    sensor = SMALL[name]
     print("FBNN_SEED", SEED)
     pysim(CameraFrontEnd(sensor, 5, SIZE), camera_frames, sensor, SIZE, period, jitter, seed=f"{SEED} {sensor.name} {period}")
 
 
-@pytest.mark.parametrize("patience", [0.3, 0.97, 0.995])
-@pytest.mark.parametrize("sensor", SMALL.values(), ids=SMALL)
-def test_a_reader_that_lets_bytes_wait(simulate, sensor, patience):
+@pytest.mark.parametrize("name, patience", quick([(name, patience) for name in SMALL for patience in (0.3, 0.97, 0.995)],
+                                                 ("ov7670", 0.97), ("hm01b0", 0.3), ("hm01b0", 0.995)))
+def test_a_reader_that_lets_bytes_wait(simulate, name, patience):
     """Slow readers lose images, and each is marked; frames that begin while the accelerator computes are skipped whole."""
+    sensor = SMALL[name]
     print("FBNN_SEED", SEED)
     source = random.Random(f"{SEED} {sensor.name} {patience}")
     frames = [drawn(sensor, source) for _ in range(8)]
@@ -70,6 +73,7 @@ def test_no_sensor_is_absent(simulate):
     assert not images and len(absences) == 1 and 7 * TICK <= absences[0] <= 8 * TICK
 
 
+@pytest.mark.slow
 def test_an_image_of_full_size(simulate):
     """All 1,024 boxes, sums up to the largest; a frame whose window is as wide as its lines."""
     source = random.Random(5)
