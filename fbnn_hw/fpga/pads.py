@@ -43,8 +43,7 @@ class Pads(Elaboratable):
 
     ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.  ahead: as `HostLink` has it.
 
-    The LED fault is lit until the PLL has locked, but for iCE40.  It needs no clock, and a PLL that never locks has none that the link
-    could run at.
+    The LED fault is lit until the PLL has locked.  It needs no clock, and a PLL that never locks has none that the link could run at.
     """
 
     def __init__(self, config, board, clock, baud, model, ahead=False):
@@ -150,7 +149,9 @@ class Pads(Elaboratable):
             m.d.start += settled.eq(settled + 1)
         m.submodules.core = core = self.core
         outputs = self._device(m) if self.around else {"tx": core.tx}
-        for name, value in (("ready", core.ready), ("fault", core.fault | ~settled[-1])):
+        fault = Signal(init=1)  # it starts as 1, without a clock; and the way to a pin is short
+        m.d.start += fault.eq(core.fault | ~settled[-1])
+        for name, value in (("ready", core.ready), ("fault", fault)):
             if name in self.ports:
                 outputs[name] = ~value if name in self.board.low else value
         outputs |= {f"drive{i}": Const(level) for i, level in enumerate(self.board.drive.values())}
