@@ -7,10 +7,11 @@
 import argparse
 import json
 import shlex
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from ready import fbnn_hw
 
 from fbnn_hw.base import files
 
@@ -41,8 +42,7 @@ routed.
 def made(name, folder):
     """(estimate of the design, its picture)."""
     flags, _ = SHOWN[name]
-    printed = subprocess.check_output([sys.executable, "-m", "fbnn_hw", "generate", *flags.split(), "--out", folder, "--json"])
-    of = Path(json.loads(printed)["folder"])
+    of = Path(fbnn_hw("generate", *flags.split(), "--out", folder)["folder"])
     return json.loads((of / "estimate.json").read_text()), (of / "diagram.svg").read_bytes()
 
 

@@ -203,17 +203,19 @@ class Netlist:
         return kind in ("ICESTORM_RAM", "ICESTORM_SPRAM")
 
     def _sums(self, cell):
-        """Whether each bit of a multiplier's output that is used comes from the register of the sum; the way from a factor's register to
-        that one is inside, and short."""
+        """Whether a cell is a multiplier of which each bit that is used comes from the register of the sum; the way from a factor's
+        register to that one is inside, and short."""
+        if self.cells[cell]["type"] != "ICESTORM_DSP" or not self.delays.summed:
+            return False
         used = [int(pin[2:]) for pin, bits in self.cells[cell]["connections"].items() if bits and pin.startswith("O_")]
         halves = {"TOP" if bit >= 16 else "BOT" for bit in used}
-        return bool(self.delays.summed) and all(self.setting(cell, f"{half}OUTPUT_SELECT") == 1 for half in halves)
+        return all(self.setting(cell, f"{half}OUTPUT_SELECT") == 1 for half in halves)
 
     def starts(self):
         """Yields (net, cell, pin, Edge, ps) of each output of a register."""
         for net, (cell, pin) in self.driver.items():
             kind = self.cells[cell]["type"]
-            if kind == "ICESTORM_DSP" and self._sums(cell):
+            if self._sums(cell):
                 if edge := self.edge(cell, pin):
                     yield net, cell, pin, edge, self.delays.summed[0]
                 continue
@@ -225,7 +227,7 @@ class Netlist:
         """Yields (net, cell, pin, Edge, ps) of each input of a register: the set-up of the pin that the router took."""
         for name, cell in self.cells.items():
             before = self.delays.before.get(cell["type"], {})
-            if cell["type"] == "ICESTORM_DSP" and self._sums(name):
+            if self._sums(name):
                 before = self.delays.summed[1] | {bus: ps for bus, ps in before.items() if self.setting(name, f"{bus}_REG")}
             for pin, bits in cell["connections"].items():
                 ps = before.get(self.pin(name, pin)) if pin in before else before.get(pin.rstrip("0123456789").rstrip("_"))
@@ -242,7 +244,7 @@ class Netlist:
                 ways = self._lut(cell)
             elif kind == "SB_GB":
                 ways = {"USER_SIGNAL_TO_GLOBAL_BUFFER": self.delays.buffer}
-            elif kind == "ICESTORM_DSP" and not self._sums(cell):
+            elif kind == "ICESTORM_DSP":
                 ways = {name: ps for name, ps in self._product(cell, pin).items() if not self.registered(cell, name)}
             else:
                 continue
