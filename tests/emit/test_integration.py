@@ -20,7 +20,6 @@ from fbnn_hw.simulate.bench import bench
 from fbnn_hw.targets.synthesis import YOSYS
 from tests import strategies
 
-
 SHAPE = {"pixels": 4, "lanes": 16, "outputs": 4}
 
 
