@@ -65,7 +65,7 @@ class Accelerator(migen.Module, csr.AutoCSR):
         self.specials += migen.Instance(WISHBONE, **ports)
         platform.add_source(str(path / f"{WISHBONE}.v"))
         platform.add_source(str(path / "accelerator.v"))
-        if design.config.weights == "memory":
+        if design.config.way == "memory":
             platform.add_source(str(path / "weights.hex"))
 
 

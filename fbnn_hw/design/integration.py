@@ -24,6 +24,8 @@ MEANING = {
     "standby": "1: the banks rest; only while busy is 0 and no image comes",
     "pause": "1: no image is loaded, since the learner's memory is read or written word by word",
     "busy": "0 while it waits for an image or takes one", "step": "steps of the program begun, for observers",
+    "loaded": "1: weights.bin is loaded", "strange": "1: it is of another configuration", "damaged": "1: its check sum is wrong",
+    "checksum": "the CRC-32 of the weights that have come",
     "command": "from bit 0 on: command (3 bits), label, count (8 bits)",
     "refused": "the last command had an illegal label, or found it frozen",
     "known": "number of classes", "used": "number of exemplars", "frozen": "1 while it is frozen",

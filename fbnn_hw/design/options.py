@@ -72,8 +72,8 @@ class Options:
     duty_cycle : bool
         Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
     weights : str, optional
-        Where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design) or "sdram"; by default on the chip
-        where they fit, else in a flash.
+        Where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design), "sdram" or "ram" (on the chip,
+        loaded after each reset through a port or by registers); by default on the chip where they fit, else in a flash.
     input : str
         What the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it,
         which are fewer bits.

@@ -79,4 +79,5 @@ def _bits(field: Field) -> str:
 
 def _what(register: Register) -> str:
     """The comment of a register in C."""
-    return ": ".join(filter(None, (register.access + ", of designs that learn" * register.learns, register.meaning)))
+    of = ", of designs that learn" * register.learns + ", of designs with LOADS" * register.loads
+    return ": ".join(filter(None, (register.access + of, register.meaning)))

@@ -8,6 +8,7 @@ from .accelerator_top import stream_ports
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 from .signals import unnamed
+from .weight_file import FILE_STATE
 
 CLASS_BITS = 16
 """Bits of tdata of the results: a class number."""
@@ -136,8 +137,10 @@ class AxiStreamWrapper(wiring.Component):
         # The class of each image, a packet of one word.  tuser: the packet of the image had another length.
         ports |= stream_members("m_axis_result", CLASS_BITS, last=True) | {"m_axis_result_tuser": Out(1)}
         ports |= stream_members("m_axis_latent", config.lanes, last=True)  # words of the latent where want_latent was 1, a packet an image
-        if config.weights == "stream":
+        if config.takes_weights:
             ports |= stream_members("s_axis_weights", config.beat_bits)
+        if config.loads:
+            ports |= {name: Out(bits) for name, bits in FILE_STATE.items()}
         if plan := config.learning:
             word = plan.host_bits
             # Command in 7:0, label in 23:8, count in 31:24.  A label that is too large is refused, an unknown command ignored.
@@ -154,8 +157,10 @@ class AxiStreamWrapper(wiring.Component):
         m.d.comb += [ClockSignal().eq(self.aclk), ResetSignal().eq(~self.aresetn)]
         ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "i_want_latent": self.want_latent, "o_busy": self.busy}
         self._images(m, ports)
-        if self.config.weights == "stream":
+        if self.config.takes_weights:
             ports |= stream_ports("weights", self._source(m, "s_axis_weights", self.config.beat_bits), True)
+        if self.config.loads:
+            ports |= {f"o_{name}": getattr(self, name) for name in FILE_STATE}
         if self.config.learning:
             self._learner(m, ports)
         m.submodules.accelerator = Instance("accelerator", **ports)

@@ -11,6 +11,7 @@ from .accelerator_top import LEARNER_PORTS, stream_ports
 from .axi_stream import stream_members
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
+from .weight_file import FILE_STATE
 
 CYCLES_BITS, IMAGES_BITS = 24, 16
 WORD = ADDRESS_BITS - 2
@@ -114,6 +115,7 @@ class RegisterBus(wiring.Component):
         if self.config.learning:
             self._learner(m)
         self._images(m)
+        self.file = self._file(m) if self.config.loads else None
         self._status(m)
         if self.config.weights == "stream":
             self.ports |= stream_ports("weights", self.weights, True)
@@ -155,10 +157,11 @@ class RegisterBus(wiring.Component):
         self.logit = Signal(32)
         self.to_pixels = Signal()
         self.room = Signal()
+        self.full = Signal()  # what is written has no room yet
         done = Signal()
         m.d.comb += [
             asked.eq(self.request & ~self.ack), self.to_pixels.eq(self.address == BY_NAME["PIXELS"].offset // 4),
-            done.eq(asked & Mux(self.write, ~self.to_pixels | self.room | ~self.whole | (waited == registers.PATIENCE), looked))]
+            done.eq(asked & Mux(self.write, ~self.full | ~self.whole | (waited == registers.PATIENCE), looked))]
         m.d.sync += [self.ack.eq(done), looked.eq(asked & ~looked), waited.eq(Mux(asked & self.write, waited + 1, 0))]
         self.written = Signal()  # a write is done
         m.d.comb += self.written.eq(done & self.write)
@@ -179,7 +182,7 @@ class RegisterBus(wiring.Component):
         m.d.sync += self.restart.eq(control & self.field("CONTROL", "RESTART"))
         self.computed = Signal()  # from the last byte of an image until its result is taken: no other begins
         m.d.comb += [words.word.eq(self.data), words.put.eq(pixels & self.room), self.room.eq(words.room & ~self.computed),
-                     words.fill.eq(control & self.field("CONTROL", "FILL"))]
+                     words.fill.eq(control & self.field("CONTROL", "FILL")), self.full.eq(self.to_pixels & ~self.room)]
         self.ports |= stream_ports("pixels", words.pixels, True)
         self.words = words
 
@@ -212,6 +215,20 @@ class RegisterBus(wiring.Component):
         with m.If(self.take & self.done):
             m.d.sync += images.eq(images + 1)
 
+    def _file(self, m):
+        """The weight file in; what became of it, as `WeightFile` names it."""
+        m.submodules.file_words = words = ImageWords(self.config.load_bytes)
+        state = {name: self.port(name, bits) for name, bits in FILE_STATE.items()}
+        [put] = self.writes(m, "WEIGHTS")
+        self.ports |= stream_ports("weights", words.pixels, True)
+        to_file = self.address == BY_NAME["WEIGHTS"].offset // 4
+        self.over = state["loaded"] | state["strange"] | state["damaged"]  # no more words are taken
+        m.d.comb += [words.word.eq(self.data), words.put.eq(put & words.room & ~self.over)]
+        with m.If(to_file):
+            m.d.comb += self.full.eq(~words.room & ~self.over)
+        self.values[BY_NAME["WEIGHTS"].offset // 4] = state["checksum"]
+        return state
+
     def _status(self, m):
         """STATUS and the interrupt."""
         status, enables = self.writes(m, "STATUS", "INTERRUPT")
@@ -221,20 +238,24 @@ class RegisterBus(wiring.Component):
         busy = self.port("busy")
         lines = {"DONE": self.done, "FINISHED": finished, "LOST": lost, "ROOM": self.room, "INSIDE": self.words.inside,
                  "BUSY": self.computed & ~self.done}
-        ended, known, dropped = Const(0), Const(0), self.written & (~self.whole | self.to_pixels & ~self.room)
+        ended, known, dropped = Const(0), Const(0), self.written & (~self.whole | self.full)
+        if self.file:
+            lines |= {name.upper(): self.file[name] for name in ("loaded", "strange", "damaged")}
+            dropped |= self.strobes["WEIGHTS"] & self.over
         if self.config.learning:
             lines |= {"PENDING": self.pending, "REFUSED": self.port("refused"), "FROZEN": self.port("frozen")}
             ended = self.commanded & ~self.command_waits & ~busy
             m.d.sync += self.commanded.eq(self.strobes["COMMAND"] & ~self.pending | self.commanded & ~ended)
             dropped |= self.pending & (self.strobes["COMMAND"] | self.strobes["ACCESS"])
             known = self.port("known", range(self.config.learning.max_classes + 1))
-        assert list(lines) == [field.name for field in BY_NAME["STATUS"].fields][:len(lines)]
         m.d.comb += [self.take.eq(status & self.data[0]), self.irq.eq((Cat(self.done, finished) & enable).any())]
         m.d.sync += [finished.eq(finished & ~(status & self.data[1]) | ended), lost.eq(lost & ~(status & self.data[2]) | dropped)]
         with m.If(enables):
             m.d.sync += enable.eq(self.data)
-        flags = Cat(*lines.values())
-        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(flags, Const(0, 16 - len(flags)), known),
+        *flags, last = BY_NAME["STATUS"].fields
+        assert [flag.low for flag in flags] == list(range(len(flags))) and last.name == "KNOWN"
+        bits = Cat(lines.get(flag.name, Const(0, 1)) for flag in flags)
+        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(bits, Const(0, last.low - len(bits)), known),
                         BY_NAME["INTERRUPT"].offset // 4: enable}
 
     def _learner(self, m):

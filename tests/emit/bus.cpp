@@ -192,7 +192,7 @@ int main(int count, char **arguments) {
     reset(false);
     tick();
 
-    fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0, 0};
+    fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0, 0, 0};
     std::string line, word;
     while (std::getline(std::cin, line)) {
         std::istringstream in(line);
@@ -227,6 +227,11 @@ int main(int count, char **arguments) {
             out << waits;
         } else if (word == "identify") {
             out << fbnn_hw_identify(&device) << " " << device.config << " " << device.image_bytes << " " << device.shipped << " " << device.most;
+        } else if (word == "load") {
+            std::string text;
+            in >> a >> text;  // the alignment of the file
+            std::string file = std::string(a, ' ') + bytes(text);
+            out << fbnn_hw_load(&device, (const uint8_t *)file.data() + a, uint32_t(file.size() - a));
         } else if (word == "restart") {
             out << fbnn_hw_restart(&device);
         } else if (word == "classify") {
