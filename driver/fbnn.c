@@ -65,6 +65,7 @@ int fbnn_hw_identify(fbnn_hw *device) {
     device->image_bytes = word & FBNN_HW_IMAGE_BYTES;
     device->learns = (word & FBNN_HW_IMAGE_LEARNS) != 0;
     device->loads = (word & FBNN_HW_IMAGE_LOADS) != 0;
+    device->streams = (word & FBNN_HW_IMAGE_STREAMS) != 0;
     word = GET(device, FBNN_HW_CLASSES);
     device->shipped = (uint16_t)PART(word, FBNN_HW_CLASSES_SHIPPED);
     device->most = (uint16_t)PART(word, FBNN_HW_CLASSES_MOST);
@@ -106,10 +107,10 @@ int fbnn_hw_load(fbnn_hw *device, const uint8_t *file, uint32_t bytes) {
     return (status & (FBNN_HW_STATUS_LOADED | FBNN_HW_STATUS_LOST)) == FBNN_HW_STATUS_LOADED ? FBNN_HW_OK : FBNN_HW_DAMAGED;
 }
 
-int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *result, int32_t *logits) {
+/* Write an image. */
+static int give(fbnn_hw *device, const uint8_t *image) {
     uint32_t words = device->image_bytes / 4, rest = device->image_bytes % 4, i, word = 0;
     if (settle(device)) return FBNN_HW_TIMEOUT;
-    device->sampled = 0;
     for (i = 0; i < FIRST_WORDS && i < words; i++) {
         if (until(device, FBNN_HW_STATUS_ROOM, FBNN_HW_STATUS_ROOM, 0)) return FBNN_HW_TIMEOUT;
         write_words(device, FBNN_HW_PIXELS, image + 4 * i, 1);
@@ -118,22 +119,36 @@ int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *resu
     for (i = 0; i < rest; i++) word |= (uint32_t)image[4 * words + i] << 8 * i;
     if (rest) PUT(device, FBNN_HW_PIXELS, word);
     if (GET(device, FBNN_HW_STATUS) & FBNN_HW_STATUS_LOST) return settle(device) ? FBNN_HW_TIMEOUT : FBNN_HW_LOST;
+    return FBNN_HW_OK;
+}
+
+int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *result, int32_t *logits) {
+    uint32_t i, word;
+    int failed = FBNN_HW_OK;
+    if (device->streams != !image) return FBNN_HW_UNFIT;
+    device->sampled = 0;
+    if (image) failed = give(device, image);
+    if (failed) return failed;
     if (until(device, FBNN_HW_STATUS_DONE, FBNN_HW_STATUS_DONE, 1)) return FBNN_HW_TIMEOUT;
 
     word = GET(device, FBNN_HW_RESULT);
     result->answer = (uint16_t)PART(word, FBNN_HW_RESULT_CLASS);
     result->unknown = (word & FBNN_HW_RESULT_UNKNOWN) != 0;
     result->cycles = GET(device, FBNN_HW_CYCLES);
+    if (word & FBNN_HW_RESULT_WRONG) failed = FBNN_HW_LOST;
     if (fbnn_hw_known(device, &result->logits)) result->logits = device->shipped;
     for (i = 0; logits && i < result->logits; i++) logits[i] = (int32_t)GET(device, FBNN_HW_LOGITS + 4 * i);
     PUT(device, FBNN_HW_STATUS, FBNN_HW_STATUS_DONE);
-    device->sampled = 1;
-    return FBNN_HW_OK;
+    device->sampled = !failed;
+    return failed;
 }
 
 int fbnn_hw_classify_many(fbnn_hw *device, const uint8_t *images, size_t count, fbnn_hw_result *results) {
     int failed = FBNN_HW_OK;
-    for (; count && !failed; count--, images += device->image_bytes) failed = fbnn_hw_classify(device, images, results++, 0);
+    for (; count && !failed; count--) {
+        failed = fbnn_hw_classify(device, images, results++, 0);
+        if (images) images += device->image_bytes;
+    }
     return failed;
 }
 

@@ -11,8 +11,9 @@ enum {
     FBNN_HW_TIMEOUT,   /* `polls` reads of STATUS were not enough, or `wait` gave up */
     FBNN_HW_STRANGE,   /* identify: no accelerator answers, or one of later registers; load: weights of another configuration; of the
                           learner's memory: not the design that registers.h is of */
-    FBNN_HW_LOST,      /* the accelerator did not take the image in time; it is ready for the next */
-    FBNN_HW_UNFIT,     /* the design does not learn, or cannot forget, or takes no weights */
+    FBNN_HW_LOST,      /* the accelerator did not take the image in time, or the image's packet had another length; it is ready for the
+                          next */
+    FBNN_HW_UNFIT,     /* the design does not learn, or cannot forget, or takes no weights, or its images come the other way */
     FBNN_HW_SAMPLE,    /* no image was classified before */
     FBNN_HW_LABEL,     /* no class known, nor the next new one, nor one that can be forgotten */
     FBNN_HW_FROZEN,    /* the learner is frozen */
@@ -36,6 +37,7 @@ typedef struct {
     uint32_t learns : 1;  /* the design learns */
     uint32_t sampled : 1; /* an image was classified, so that it can be learned */
     uint32_t loads : 1;   /* fbnn_hw_load loads the weights */
+    uint32_t streams : 1; /* images come as a stream, not from the driver */
 } fbnn_hw;
 
 typedef struct {
@@ -57,7 +59,8 @@ int fbnn_hw_restart(fbnn_hw *device);
    The register WEIGHTS then has the file's CRC-32. */
 int fbnn_hw_load(fbnn_hw *device, const uint8_t *file, uint32_t bytes);
 
-/* Classify an image of `image_bytes` bytes, fastest where its address is a multiple of four.  logits: room for `most`, or 0. */
+/* Classify an image of `image_bytes` bytes, fastest where its address is a multiple of four.  logits: room for `most`, or 0.  image: 0 where
+   `streams` is 1; then it waits for the result of the oldest image that came as a stream. */
 int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *result, int32_t *logits);
 
 /* Classify `count` images that follow each other, into as many results, until one fails. */

@@ -60,7 +60,7 @@ def arguments(parser: Parser) -> None:
                         help="on a board images come from this sensor, buttons teach, LEDs answer: no computer (fbnn-hw help device.md)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator; with wishbone and axi-lite registers for a "
-                        "processor, and a driver in C (fbnn-hw help processor)")
+                        "processor, and a driver in C; with -dma images come by AXI4-Stream beside them (fbnn-hw help processor)")
     parser.add_argument("--top", metavar="NAME",
                         help="also one file NAME.v, in which the top module is NAME and the names of all others begin with it, so that two "
                         "designs go into one project (fbnn-hw help integration)")

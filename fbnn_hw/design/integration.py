@@ -4,6 +4,7 @@ docs/integration.md explains the ports.
 """
 
 import re
+from functools import partial
 
 from .. import __version__
 from ..rtl.axi_stream import AxiStreamWrapper
@@ -14,7 +15,9 @@ from . import registers
 AXI_STREAM, WISHBONE, AXI_LITE = "accelerator_axis", "accelerator_wb", "accelerator_axil"
 """The modules that `generate --wrapper` puts around an accelerator."""
 WRAPPERS = {"axi-stream": (AXI_STREAM, AxiStreamWrapper, "aclk"), "wishbone": (WISHBONE, WishboneWrapper, "wb_clk_i"),
-            "axi-lite": (AXI_LITE, AxiLiteWrapper, "aclk")}
+            "axi-lite": (AXI_LITE, AxiLiteWrapper, "aclk"),
+            "wishbone-dma": (WISHBONE, partial(WishboneWrapper, streams=True), "wb_clk_i"),
+            "axi-lite-dma": (AXI_LITE, partial(AxiLiteWrapper, streams=True), "aclk")}
 """{value of --wrapper: (module, component, its clock)}."""
 MEANING = {
     "clk": "every register takes its rising edge", "rst": "synchronous, active high, at least one cycle",
@@ -110,7 +113,7 @@ def files(config, clock_hz, folder, design, wrapper=None, top=None, models=()):
                     module.replace("accelerator", "instance") + ".v": instance(
                         ports(sources[f"{module}.v"], module), module, config.takes_levels)}
         if wrapper != "axi-stream":
-            written |= registers.files(config)
+            written |= registers.files(config, wrapper.endswith("-dma"))
     waiver = "accelerator.vlt"
     if top:
         sources, waiver = _renamed(sources, module, top), f"{top}.vlt"

@@ -53,6 +53,10 @@ WAITING = 3
 """Images without an answer: one in the accelerator, one that comes in beside its program, one whose result waits."""
 
 
+PACKET = data.StructLayout({"byte": 8, "last": 1})
+"""A byte of an image's packet; the packet ends with `last`."""
+
+
 class ImagePackets(wiring.Component):
     """Packets of bytes -> images, each of exactly `length` bytes.
 
@@ -74,8 +78,9 @@ class ImagePackets(wiring.Component):
     def __init__(self, length, images=1):
         self.length, self.images = length, images
         super().__init__({
-            "packet": In(stream.Signature(data.StructLayout({"byte": 8, "last": 1}))),  # a packet ends with `last`
+            "packet": In(stream.Signature(PACKET)),  # a packet ends with `last`
             "pixels": Out(stream.Signature(8)),  # the images
+            "last": Out(1),  # the byte at `pixels` is an image's last one
             "wrong": Out(1),  # the oldest image without an answer came in a packet of another length
             "answered": In(1)})  # strobes when the answer to that image is taken
 
@@ -86,7 +91,7 @@ class ImagePackets(wiring.Component):
         passes = unnamed()  # a byte of the image passes
         spoiled = unnamed()  # the packet of this image is too short or too long
         packet, pixels = self.packet, self.pixels
-        m.d.comb += [final.eq(count == self.length - 1), passes.eq(pixels.valid & pixels.ready)]
+        m.d.comb += [final.eq(count == self.length - 1), self.last.eq(final), passes.eq(pixels.valid & pixels.ready)]
         with m.If(passes):
             m.d.sync += count.eq(Mux(final, 0, count + 1))
         with m.FSM():
@@ -169,7 +174,7 @@ class AxiStreamWrapper(wiring.Component):
     def _images(self, m, ports):
         """The way of an image and of what is said of it."""
         c = self.config
-        source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
+        source = self._source(m, "s_axis_image", PACKET)
         m.submodules.packets = packets = ImagePackets(c.image_bytes, WAITING)
         wiring.connect(m, source, packets.packet)
         ports |= stream_ports("pixels", packets.pixels, True)
