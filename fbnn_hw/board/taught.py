@@ -2,7 +2,7 @@
 
 import json
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -80,8 +80,11 @@ class Taught:
         return cls(tuple(names), data[end + 1:])
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """From a file; InputError where that is no file, too long, or not one of this format."""
+    def read(cls, path: str | Path, otherwise: Callable[[bytes, str | Path], Self] | None = None) -> Self:
+        """From a file; InputError where that is no file, too long, or not one of this format.
+
+        otherwise: reads the content of a file that begins as another format does.
+        """
         try:
             about = Path(path).stat()
             if not stat.S_ISREG(about.st_mode):  # a pipe would be waited for, a device has no end
@@ -92,7 +95,7 @@ class Taught:
                 data = file.read(MAX_BYTES + 1)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}, {EXPECTED}") from None
-        return cls.unpack(data, path)
+        return otherwise(data, path) if otherwise and not data.startswith((MAGIC, HEAD)) else cls.unpack(data, path)
 
     def state(self, learner: Learner, where: str | Path = "file") -> State:
         """The snapshot for a learner of its design; InputError as `State.unpack`, and where there are more names than classes."""
