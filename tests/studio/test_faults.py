@@ -75,7 +75,7 @@ def test_a_board_that_loses_its_power_in_a_lesson(context, served, mean, tmp_pat
         lesson(page, board, label, pictures_of(seed, tmp_path))
     rested(page)
     before = taught_file(page)
-    board.fault, board.left = "power", 11
+    board.fault, board.left = "power", 10  # before the third picture, behind a look at all six
     lesson(page, board, "a", pictures_of(2, tmp_path))
     until(page, "studio.board.past.length === 2")
     rested(page)
