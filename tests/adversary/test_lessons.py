@@ -20,7 +20,7 @@ from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 from .lessons import FAULTS, Desk, Gates, Trial
 
-FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 100))
+FAULTS_MEANT = int(os.environ.get("FBNN_LESSON_FAULTS", 100 if os.environ.get("FBNN_SLOW") else 30))
 SEED = int(os.environ.get("FBNN_LESSON_SEED", time.time_ns() % 10 ** 9))
 FIRST = int(os.environ.get("FBNN_LESSON_BOARD", 0))
 WAIT_S = 120
