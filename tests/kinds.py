@@ -101,13 +101,69 @@ def odd(rng, rgb):
     data, body = written(Image.fromarray(rgb), "jpeg", quality=90), b"Exif\0\0" + exif(6, kind=4)
     files["exif_long.jpg"] = (data[:2] + b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body + data[2:],
                               np.asarray(Image.open(io.BytesIO(data))))
+    seen, twice = np.asarray(Image.open(io.BytesIO(data))), exif(6) + exif(3)
+    for name, blocks, upright in (
+            ("mark", [b"Exif\0\xff" + exif(6)], np.rot90(seen, -1)), ("first", [b"Exif\0\0" + exif(1), b"Exif\0\0" + exif(6)], seen),
+            ("split", [b"Exif\0\0" + twice[:14], b"Exif\0\0" + twice[14:]], seen), ("other", [b"Exif\1\0" + exif(6)], seen),
+            ("empty", [b"Exif\0\0", b"Exif\0\0" + exif(6)], np.rot90(seen, -1))):
+        added = b"".join(b"\xff\xe1" + struct.pack(">H", len(block) + 2) + block for block in blocks)
+        files[f"exif_{name}.jpg"] = data[:2] + added + data[2:], upright
     palette, indices = rng.integers(0, 256, (9, 3), dtype=np.uint8), rng.integers(0, 16, (61, 87, 1))
+    files |= misfits(rng, rgb, palette, indices) | headers(rng, rgb)
     files["palette_short.png"] = png(3, 4, indices, (b"PLTE", palette.tobytes())), palette[indices[..., 0].clip(0, 8)]
     rows = np.pad(indices[::-1, :, 0].astype(np.uint8), ((0, 0), (0, 1))).tobytes()
     colours = np.pad(palette[:, ::-1], ((0, 0), (0, 1))).tobytes()
     files["palette_short.bmp"] = (b"BM" + struct.pack("<IIIIiiHHIIiiII", 90 + len(rows), 0, 90, 40, 87, 61, 1, 8, 0, len(rows), 0, 0, 9, 0)
                                   + colours + rows, np.pad(palette, ((0, 7), (0, 0)))[indices[..., 0]])
     return files
+
+
+def misfits(rng, rgb, palette, indices):
+    """As `more`: PNGs whose chunks do not fit, stand elsewhere or twice.  palette: of fewer colours than `indices` (H, W, 1) names."""
+    colours, clear = (b"PLTE", palette.tobytes()), rng.integers(0, 256, 12, dtype=np.uint8)
+    which = indices[..., 0].clip(0, len(palette) - 1)
+    opaque, files, behind = palette[which], {}, [(b"tRNS", bytes(9))]
+    for count in (1, 9, 12):  # the last colour stands for those that lack, with what is clear of it
+        alpha = np.append(clear[:count], [255] * 9).astype(np.uint8)[which]
+        files[f"clear{count}.png"] = png(3, 4, indices, colours, (b"tRNS", clear[:count].tobytes())), over_black(opaque, alpha[..., None])
+    first = over_black(opaque, clear[which][..., None])
+    files["clear_twice.png"] = png(3, 4, indices, colours, (b"tRNS", clear[:9].tobytes()), (b"tRNS", bytes(9))), first
+    files["clear_before.png"] = png(3, 4, indices, (b"tRNS", bytes(9)), colours), opaque
+    files["clear_behind.png"] = png(3, 4, indices, colours, behind=behind), opaque
+    files["palette_cut.png"] = png(3, 4, indices, (b"PLTE", palette.tobytes()[:-1])), palette[which.clip(0, len(palette) - 2)]
+    grey = np.repeat(indices * 17, 3, 2).astype(np.uint8)
+    for name, value, seen in (("high", b"\x01\x35", np.where(indices == 5, 0, grey)), ("long", bytes(4), grey), ("short", bytes(1), grey)):
+        files[f"clear_{name}.png"] = png(0, 4, indices, (b"tRNS", value)), seen
+    files["exif_twice.png"] = png(2, 8, rgb, (b"eXIf", exif(6)), (b"eXIf", exif(3))), np.rot90(rgb, -1)
+    for name, end in (("cut", -6), ("whole", -4)):
+        files[f"exif_{name}.png"] = png(2, 8, rgb, (b"eXIf", exif(6)[:end])), np.rot90(rgb, -1) if name == "whole" else rgb
+    for kind in (b"tEXt", b"tRNS", b"eXIf"):  # a check sum that is wrong
+        files[f"wrong_{kind.decode()}.png"] = png(2, 8, rgb, (kind, b"abcdef")).replace(b"abcdef", b"abcdeg"), rgb
+    files["no_end.png"] = png(2, 8, rgb)[:-12], rgb
+    return files
+
+
+def headers(rng, rgb):
+    """As `more`: headers that say what the pixels do not."""
+    alpha = rng.integers(0, 256, (*rgb.shape[:2], 1), dtype=np.uint8)
+    webp = written(Image.fromarray(np.dstack([rgb, alpha])), "webp", lossless=True, exact=True, exif=exif(1))
+    rows = np.dstack([rgb[::-1, :, ::-1], alpha]).tobytes()
+    masks = struct.pack("<4I", 0xff0000, 0xff00, 0xff, 0xff000000)
+    bmp = struct.pack("<IiiHHIIiiII", 124, rgb.shape[1], rgb.shape[0], 1, 32, 0, len(rows), 0, 0, 0, 0) + masks + bytes(68)
+    assert webp[12:16] == b"VP8X" and webp[20] & 16
+    return {"denies.webp": (webp[:20] + bytes([webp[20] & ~16]) + webp[21:], over_black(rgb, alpha)),
+            "claims.bmp": (b"BM" + struct.pack("<IHHI", 138 + len(rows), 0, 0, 138) + bmp + rows, rgb)}
+
+
+def damaged(rng):
+    """{name: bytes} of pictures that no way into the program takes."""
+    rgb = drawn(rng, 20, 30)
+    whole, wrong = png(2, 8, rgb), png(2, 8, rgb, (b"PLTE", b"abcdef"))
+    return {"cut.png": whole[:len(whole) // 2], "last.png": whole[:-13], "sum.png": wrong.replace(b"abcdef", b"abcdeg"),
+            "none.png": png(3, 8, rgb[..., :1]), "empty.png": png(3, 8, rgb[..., :1], (b"PLTE", b"")),
+            "behind.png": png(3, 8, rgb[..., :1], behind=[(b"PLTE", b"abcdef")]), "unknown.png": png(2, 8, rgb, (b"ABCD", b"")),
+            "first.png": whole[:8] + png(2, 8, rgb[:1], (b"CgBI", b"abcd"))[33:49] + whole[8:],
+            "method.png": whole.replace(whole[16:33], (body := whole[16:26] + b"\1\0\0") + struct.pack(">I", zlib.crc32(b"IHDR" + body)))}
 
 
 def twelve(rng):

@@ -59,13 +59,12 @@ def test_the_picture_of_accuracies_is_up_to_date():
 
 
 def test_the_table_beside_icetime_is_up_to_date():
-    """Within 1 %, but for one design, which the page names; a multiplier makes no clock faster, and what is met is met by the clock that
-    `build` prints."""
+    """Within 1 %; a multiplier makes no clock faster, and what is met is met by the clock that `build` prints."""
     rows, page = json.loads(icetime.FIGURES.read_text()), icetime.PAGE.read_text(encoding="utf-8")
     assert marked.replaced(page, icetime.BEGIN, icetime.table(rows)) == page, "run python docs/benchmarks/icetime.py"
-    assert [name for name, row in rows.items() if abs(icetime.difference(row)) >= 1] == ["smallest, iCE40HX8K, images as levels"]
+    assert not [name for name, row in rows.items() if abs(icetime.difference(row)) >= 1]
     for name, row in rows.items():
-        assert row["fmax_mhz"] <= row["routed_mhz"] < row["nextpnr_mhz"], name
+        assert row["fmax_mhz"] <= row["routed_mhz"] < 1.005 * row["nextpnr_mhz"], name  # the router may take a faster pin
         assert row["met"] == (row["fmax_mhz"] >= row["clock_mhz"]), name
 
 

@@ -48,6 +48,7 @@ DESIGNS = {
     "fast": ("fast.pt", "icesugar", {}),
     "1mb": ("1mb.pt", "icesugar", ARRAY),
     "0.5mb that learns": ("0.5mb.pt", "icebreaker", {"learn": True}),
+    "teach that learns, with limits": ("teach.pt", "icebreaker", {"learn": "nearest-mean", "unknown": True, "forget": True}),
 }
 """{name: (checkpoint, board, arguments of `fbnn_hw.generate`)}."""
 

@@ -12,6 +12,7 @@ import math
 import struct
 import sys
 import warnings
+import zlib
 
 import numpy as np
 
@@ -29,6 +30,10 @@ OTHERS = ((0, b"GIF8", "GIF"), (0, b"II*\0", "TIFF, or raw pictures of a camera"
 """(offset, bytes there, name) of formats that are known and not read."""
 SPREAD = {"1": 255, "L;2": 85, "L;4": 17}
 """Factors by which Pillow spreads greys of 1, 2 and 4 bits over a byte.  Some of its versions leave the transparent one as it was."""
+PNG, PALETTE, CLEAR = b"\x89PNG\r\n\x1a\n", 3, {0: 2, 2: 6}
+"""A PNG's first bytes, the type of one with a palette, and the bytes of the transparent colour of types that have one."""
+WEBP_ALPHA = 0x10
+CRITICAL = b"IHDR", b"PLTE", b"IDAT"
 ORIENTATION, SHORT = 0x112, 3
 """The entry of EXIF data that turns a picture, and the one type of its value that browsers read."""
 RESIZE, CROP = "--resize", "--crop"
@@ -66,7 +71,7 @@ def read(path, size, resize=False, crop=False):
         return _npy(path, data, size, resize, crop)
     if other := next((name for at, start, name in OTHERS if data.startswith(start, at)), None):
         raise InputError(f"{path}: is {other}, expected a {NAMES} file; save it as JPEG or PNG")
-    return _picture(path, io.BytesIO(data), size, resize, crop)
+    return _picture(path, data, size, resize, crop)
 
 
 def scale(images, size):
@@ -81,12 +86,12 @@ def scale(images, size):
     return scaled
 
 
-def _picture(path, source, size, resize, crop):
+def _picture(path, data, size, resize, crop):
     from PIL import Image
 
     try:
         with warnings.catch_warnings(action="ignore"):  # Pillow warns of large pictures
-            image = _decoded(path, source, size, resize, crop)
+            image = _decoded(path, io.BytesIO(_plain(data)), size, resize, crop)
             rgb = _over_black(image) if resize or crop else image.convert("RGB")
             del image
     except InputError:
@@ -121,18 +126,71 @@ def _decoded(path, source, size, resize, crop):
         if file.mode in ("1", "L") and "transparency" in file.info:
             factor = SPREAD.get(str(file.tile[0][3]), 1)
             file.info["transparency"] *= factor if file.info["transparency"] <= 255 // factor else 1
-        if file.palette:
-            _fill(file.palette, file.format)
-        turn = _turn(file.info.get("exif", b""))  # that of a PNG which stands behind the pixels is not there yet
+        if file.palette and file.format == "BMP":  # black behind its colours, as in browsers; Pillow has greys there
+            colours, length = bytes(file.palette.palette), len(file.palette.rawmode or file.palette.mode)
+            file.palette.palette = colours + bytes(length) * (256 - len(colours) // length)
+        turn = _turn(_exif(file))
         file.load()
         return file.copy() if turn is None else file.transpose(turn)
 
 
-def _fill(palette, kind):
-    """Give a palette 256 colours, as browsers do: behind those that it has the last one in a PNG, else black.  Pillow has greys there."""
-    colours, length = bytes(palette.palette), len(palette.rawmode or palette.mode)
-    more = colours[-length:] if kind == "PNG" else bytes(length)
-    palette.palette = colours + more * (256 - len(colours) // length)
+def _plain(data):
+    """The bytes of a picture without that in which decoders differ; the page has the same in studio/web/kinds.mjs."""
+    if data.startswith(PNG):
+        return _plain_png(data)
+    if data[:4] == b"RIFF" and data[12:16] == b"VP8X" and len(data) > 20:  # of an alpha channel that a WebP has and denies
+        return data[:20] + bytes([data[20] | WEBP_ALPHA]) + data[21:]
+    return data
+
+
+def _plain_png(data):
+    """The bytes of a PNG with those chunks alone that make its picture, which all decoders read in one way.
+
+    The first of a kind counts that stands in front of the pixels and has a right check sum and a length that fits.  A palette gets all its
+    colours, behind those that it has the last one.  Raises ValueError where the file is damaged.
+    """
+    found, pixels = _chunks(data)
+    header, clear = found.pop(b"IHDR"), found.get(b"tRNS", b"")
+    depth, colour, *methods = header[8:12]
+    colours = found.get(b"PLTE", b"") if colour == PALETTE else bytes(3)
+    if any(methods) or len(colours) < 3:
+        raise ValueError("its header or palette makes no sense")
+    if colour == PALETTE:
+        which = [min(i, len(colours) // 3 - 1) for i in range(1 << min(depth, 8))]
+        found[b"PLTE"] = b"".join(colours[3 * i:3 * i + 3] for i in which)
+        found[b"tRNS"] = bytes((clear + bytes([255]) * 256)[i] for i in which) if clear else b""
+    else:
+        most = (1 << min(depth, 16)) - 1
+        fits = len(clear) == CLEAR.get(colour)
+        found[b"tRNS"] = bytes(byte & (most if n % 2 else most >> 8) for n, byte in enumerate(clear)) if fits else b""
+    kept = [(kind, found[kind]) for kind in (b"PLTE", b"tRNS", b"eXIf") if found.get(kind) and (kind != b"PLTE" or colour == PALETTE)]
+    return PNG + b"".join(struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+                          for kind, body in [(b"IHDR", header), *kept, (b"IDAT", pixels), (b"IEND", b"")])
+
+
+def _chunks(data):
+    """({kind: bytes} of the chunks in front of a PNG's pixels, the bytes of the pixels) as `_plain_png` takes them."""
+    found, pixels, at = {}, [], len(PNG)
+    while (kind := data[at + 4:at + 8]) == b"IDAT" or not pixels:
+        end = at + 12 + int.from_bytes(data[at:at + 4], "big")
+        if end > len(data):
+            raise ValueError("it ends early")
+        body, sound = data[at + 8:end - 4], zlib.crc32(data[at + 4:end - 4]) == int.from_bytes(data[end - 4:end], "big")
+        if kind == b"IDAT":
+            pixels.append(body)
+        elif sound and (kind != b"tRNS" or b"PLTE" in found or found[b"IHDR"][9] != PALETTE):
+            found.setdefault(kind, body)
+        if kind < b"a" and not (sound and kind in CRITICAL and len(found.get(b"IHDR", b"")) == 13):
+            raise ValueError(f"chunk {show(kind)}")
+        at = end
+    return found, b"".join(pixels)
+
+
+def _exif(file):
+    """The EXIF data of an opened picture, b"" where it has none; of a JPEG the first ones, as in browsers."""
+    if file.format in ("JPEG", "MPO"):
+        return next((data[6:] for name, data in file.applist if name == "APP1" and data.startswith(b"Exif\0") and len(data) > 6), b"")
+    return file.info.get("exif", b"").removeprefix(b"Exif\0\0")
 
 
 def _turn(exif):
@@ -140,14 +198,13 @@ def _turn(exif):
     from PIL import Image
 
     way = Image.Transpose
-    exif = exif.removeprefix(b"Exif\0\0")
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
     if order:
         try:
             first, = struct.unpack_from(order + "I", exif, 4)
             count, = struct.unpack_from(order + "H", exif, first)
             for at in range(first + 2, first + 2 + 12 * count, 12):
-                *entry, value = struct.unpack_from(order + "HHIH", exif, at)
+                *entry, value, _ = struct.unpack_from(order + "HHIHH", exif, at)
                 if entry == [ORIENTATION, SHORT, 1] and 1 <= value <= 8:
                     return {2: way.FLIP_LEFT_RIGHT, 3: way.ROTATE_180, 4: way.FLIP_TOP_BOTTOM, 5: way.TRANSPOSE, 6: way.ROTATE_270,
                             7: way.TRANSVERSE, 8: way.ROTATE_90}.get(value)

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..base.errors import MismatchError, ToolError, UsageError
 from ..targets.synthesis import run
 from . import toolchain, unpacked
-from .unpacked import OUTPUT, Chip
+from .unpacked import OUTPUT, PASSES_CLOCK, Chip
 
 CONSTANT = "0", "1"
 LEFT_OPEN = {"CEN": "1", "CE": "1", "RCLKE": "1", "WCLKE": "1", "CLOCK_ENABLE": "1"}
@@ -35,8 +35,14 @@ class Comparison:
                        if bits and OUTPUT.match(pin)}
         for place, name in self.at.items():
             self._cell(place, name, netlist[name])
+        passing = {place for place, kind in self._plls() if kind == "output"} - self.at.keys()
+        for place in sorted(passing):
+            got = chip.cells.get(place)
+            if got is None or got.pins or got.settings != PASSES_CLOCK:
+                self._differ(place, "does not pass a PLL's clock on")
+        expected = passing | self.at.keys()
         for place, cell in chip.cells.items():
-            if place not in self.at and (cell.kind != "ICESTORM_LC" or "1" in cell.settings["CARRY_ENABLE"] + cell.settings["DFF_ENABLE"]):
+            if place not in expected and (cell.kind != "ICESTORM_LC" or "1" in cell.settings["CARRY_ENABLE"] + cell.settings["DFF_ENABLE"]):
                 self._differ(place, "is in the bitstream alone")
         for x, y, kind, text in chip.strays:
             self._differ((x, y, kind), text)

@@ -18,6 +18,10 @@ PERMUTED = re.compile(r"X(\d+)/Y(\d+)/lutff_(\d):in_(\d)_lut;[^;]*lutff_\d:in_(\
 """In the routing of a net: tile, logic cell, the input that the netlist names, the one that the router took."""
 THROUGH = re.compile(r"in_\d_lut\.->\.[^;]*lutff_\d:out;")
 """In the routing of a net: a LUT of no cell that passes the net on."""
+ACROSS = re.compile(r"\.(?!sp)\w+(?::\w+)?\.->\.[^;]*\.sp4_h_")
+"""In the routing of a net: the cell that drives it takes a wire that runs across."""
+SHARED = {"CEN": "lutff_global:cen", "SR": "lutff_global:s_r"}
+"""{pin of a logic cell: wire of its tile}."""
 PLACE = re.compile(r"X(\d+)/Y(\d+)/(.*)")
 WIRE = re.compile(r"\(INTERCONNECT (?:\\.|[^\s\\])+ ((?:\\.|[^\s\\])+) \((\d+):")
 CLOCKS = {"ICESTORM_LC": "CLK", "ICESTORM_SPRAM": "CLOCK", "ICESTORM_DSP": "CLK"}
@@ -32,6 +36,7 @@ class Delays:
 
     Ref: Project IceStorm, timings_up5k.txt and timings_hx8k.txt: LogicCell40, SB_RAM40_4K, SB_SPRAM256KA, PRE_IO, SB_MAC16.
     lut: from each input to the output.  carry: from each pin to the carry.  buffer: through a global buffer, ICE_GB and GlobalMux.
+    driver: more for a cell that drives a wire which runs across: Odrv4, as icetime counts it, less Span4Mux_h4, as nextpnr does.
     after: from the clock to the outputs of a kind of cell.  before: {kind of cell: {pin without its number: set-up}}.
     product, total: from the factors and from the summands of a multiplier to each bit of its output; () where it takes no time.
     summed: of a multiplier with a register behind the sum: from the clock to its output, and the set-up of its pins.
@@ -40,6 +45,7 @@ class Delays:
     lut: tuple
     carry: dict
     buffer: int
+    driver: int
     after: dict
     before: dict
     product: tuple = ()
@@ -63,7 +69,7 @@ def _before(lut, reset, ram, pad, **more):
 # sum; it is taken to be the time to the output.
 DELAYS = {
     "ice40": Delays(
-        (1285, 1232, 1205, 874), {"I1": 675, "I2": 609, "CIN": 278}, 1589 + 278,
+        (1285, 1232, 1205, 874), {"I1": 675, "I2": 609, "CIN": 278}, 1589 + 278, 106,
         {"ICESTORM_LC": 1391, "ICESTORM_RAM": 1179, "ICESTORM_SPRAM": 1821, "SB_IO": 1005, "ICESTORM_DSP": 1391},
         _before((1232, 1060, 980, 728), 530, (517, 384, 503, 185, 424, 305, 252), 203,
                 ICESTORM_SPRAM={"ADDRESS": 268, "DATAIN": 143, "MASKWREN": 143, "WREN": 289, "CHIPSELECT": 404},
@@ -75,7 +81,7 @@ DELAYS = {
         (1978, {"A": 6339, "B": 6504, "C": 5122, "D": 5122, "OHOLDBOT": 431, "OHOLDTOP": 293, "OLOADBOT": 453, "OLOADTOP": 391,
                 "ADDSUBBOT": 2636, "ADDSUBTOP": 1882})),
     "ice40-hx8k": Delays(
-        (449, 400, 379, 316), {"I1": 259, "I2": 231, "CIN": 126}, 617 + 154,
+        (449, 400, 379, 316), {"I1": 259, "I2": 231, "CIN": 126}, 617 + 154, 56,
         {"ICESTORM_LC": 540, "ICESTORM_RAM": 2146, "SB_IO": 140},
         _before((470, 400, 372, 274), 203, (274, 203, 267, 98, 224, 161, 133), 77)),
 }
@@ -124,18 +130,22 @@ class Netlist:
         self.wires = {re.sub(r"\\(.)", r"\1", sink): int(ps) for sink, ps in WIRE.findall(sdf)}
         self.driver = {bits[0]: (name, pin) for name, cell in self.cells.items() for pin, bits in cell["connections"].items()
                        if bits and cell["port_directions"][pin] == "output"}
-        self.taken = {}
+        self.taken, sinks = {}, defaultdict(list)
+        for name, cell in self.cells.items():
+            for pin, bits in cell["connections"].items():
+                if bits and f"{name}/{pin}" in self.wires:
+                    sinks[bits[0]].append((name, pin))
         for net in top["netnames"].values():
             routing = net["attributes"].get("ROUTING", "")
             for x, y, cell, named, taken in PERMUTED.findall(routing):
                 self.taken[f"X{x}/Y{y}/lc{cell}", f"I{named}"] = f"I{taken}"
-            if THROUGH.search(routing):
-                self._correct(net["bits"][0], routing)
+            if THROUGH.search(routing) or ACROSS.search(routing):
+                self._correct(sinks[net["bits"][0]], routing)
 
-    def _correct(self, net, routing):
-        """Add what a net waits more in LUTs that pass it on, whose inputs the router took as it takes those of others.
+    def _correct(self, sinks, routing):
+        """Add what a net waits more at its driver, and in LUTs that pass it on, whose inputs the router took as it takes those of others.
 
-        Where it is not known by which wire the net enters a cell, the longest one counts.
+        sinks: [(cell, pin)].  Where it is not known by which wire the net enters a cell, the longest one counts.
         """
         words, above = routing.split(";"), {}
         for wire, step in zip(words[::3], words[1::3]):
@@ -148,16 +158,16 @@ class Netlist:
                 before = above[wire]
                 if wire.endswith(":out") and before.endswith("_lut"):
                     ps += self.delays.lut[int(above[before][-1])] - self.delays.lut[int(before[-5])]
+                if ".sp4_h_" in wire and ".sp" not in before:
+                    ps += self.delays.driver
                 wire = before
             return ps
 
         most = max(map(more, above))
-        for name, cell in self.cells.items():
-            for pin, bits in cell["connections"].items():
-                if bits == [net] and f"{name}/{pin}" in self.wires:
-                    place = PLACE.fullmatch(cell["attributes"]["NEXTPNR_BEL"])
-                    own = f"{place[1]}.{place[2]}.lutff_{place[3][2:]}:in_{pin[1:]}_lut"
-                    self.wires[f"{name}/{pin}"] += more(own) if own in above else most
+        for name, pin in sinks:
+            x, y, cell = PLACE.fullmatch(self.cells[name]["attributes"]["NEXTPNR_BEL"]).groups()
+            own = f"{x}.{y}." + SHARED.get(pin, f"ram:{pin}" if cell == "ram" else f"lutff_{cell[2:]}:in_{pin[1:]}_lut")
+            self.wires[f"{name}/{pin}"] += more(own) if own in above else most
 
     def bit(self, cell, pin):
         """The net at a pin of a cell, or None."""

@@ -32,6 +32,8 @@ OUTPUT = re.compile(r"(O|COUT|RDATA_\d+|O_\d+|CO|DATAOUT_\d+|D_IN_[01]|LOCK|SDO|
 ULTRA_PULLS = "cf_bit_39", "cf_bit_35"
 """Bits of an UltraPlus that switch a pad's 100 kOhm off, of both pads of a tile, beside REN."""
 PAD_AT_REST = {"PIN_TYPE": "000000", "NEG_TRIGGER": "0", "INPUT": "0", "PULLUP": "1"}
+PASSES_CLOCK = PAD_AT_REST | {"PIN_TYPE": "000001"}
+"""A pad that no cell takes, through which a PLL's clock enters the chip."""
 PASSED_ON = "0000111100001111"
 """The LUTs of a tile beside a hard cell, whose pins they pass on."""
 HARD = ("IpConfig", "IoCtrl", "Icegate", "RamConfig", "RamCascade", "PLL")

@@ -99,3 +99,10 @@ def test_other_kinds(tmp_path):
         (tmp_path / name).write_bytes(data)
         for size in (SIZE, min(pixels.shape[:2])):
             assert (images.read(tmp_path / name, size, resize=True)[0] == kinds.square(pixels, size)).all(), name
+
+
+def test_damaged_ones(tmp_path):
+    for name, data in kinds.damaged(np.random.default_rng(kinds.seed())).items():
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(InputError, match="damaged"):
+            images.read(tmp_path / name, SIZE, resize=True)

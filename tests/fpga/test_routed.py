@@ -60,6 +60,18 @@ def test_a_lut_that_passes_a_net_on():
     assert ns(made=made) == pytest.approx(whole + 1.285 - 0.874)
 
 
+@pytest.mark.parametrize("zero, one, more", [
+    ("sp4_h_r_0", "sp4_v_b_1", 0.106), ("sp4_v_b_0", "sp4_h_r_1", 0), ("local_g1_0", "sp4_v_b_1", 0)])
+def test_a_cell_that_drives_a_wire_across(zero, one, more):
+    """nextpnr counts the wire's multiplexer, icetime the driver, which takes as long as a wire up or down.  The slowest path is by I0."""
+    steps = [(f"lutff_1:in_{n}_lut", f"lutff_1:in_{n}") for n in (0, 1)] + [(f"lutff_1:in_{n}", f"local_g0_{n}") for n in (0, 1)]
+    steps += [("local_g0_0", zero), (zero, "lutff_0:out"), ("local_g0_1", one), (one, "lutff_0:out")]
+    made = design()
+    made["modules"]["top"]["netnames"]["a"]["attributes"]["ROUTING"] = "X3/Y5/lutff_0:out;;1;" + ";".join(
+        f"X3/Y5/{wire};X3/Y5/3.5.{before}.->.3.5.{wire};1" for wire, before in steps)
+    assert ns(made=made) == pytest.approx(ns() + more)
+
+
 def test_the_path_and_the_arrivals():
     timing = routed.analyse(design(), delays(2000, 3000), UP5K)
     first, lut, last = NAMES
@@ -175,6 +187,7 @@ def test_delays_are_those_of_project_icestorm(target, device):
              "ICESTORM_DSP": ("SB_MAC16_MUL_U_16X16_ALL_PIPELINE", {})}
     pairs = [(ps, ways[logic, f"in{i}", "lcout"]) for i, ps in enumerate(own.lut)]
     pairs += [(ps, ways[logic, {"CIN": "carryin"}.get(pin, pin.replace("I", "in")), "carryout"]) for pin, ps in own.carry.items()]
+    pairs += [(own.driver, ways["Odrv4", "I", "O"] - ways["Span4Mux_h4", "I", "O"])]
     pairs += [(own.buffer, ways["ICE_GB", "USERSIGNALTOGLOBALBUFFER", "GLOBALBUFFEROUTPUT"] + ways["GlobalMux", "I", "O"])]
     after = {"ICESTORM_LC": (logic, "clk", "lcout"), "ICESTORM_RAM": ("SB_RAM40_4K", "RCLK", "RDATA"),
              "ICESTORM_SPRAM": ("SB_SPRAM256KA", "CLOCK", "DATAOUT"), "SB_IO": ("PRE_IO", "INPUTCLK", "DIN0"),

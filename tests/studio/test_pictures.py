@@ -128,14 +128,16 @@ def test_what_the_page_refuses(decoder):
     image, exif = Image.fromarray(rgb), Image.Exif()
     exif[kinds.ORIENTATION] = 6
     deep = kinds.png(2, 16, rgb.astype(int) * 257, (b"tRNS", bytes(6)))
-    bmp = bytearray(kinds.written(image, "bmp"))
-    bmp[28] = 16
+    bmp, packed = (bytearray(kinds.written(image, "bmp")) for _ in range(2))
+    bmp[28], packed[30] = 16, 4
     for name, data, message in (
             ("a.webp", kinds.written(image, "webp", exif=exif),
              "is turned by its EXIF data, which browsers overlook in WebP; save it as JPEG or PNG."),
             ("a.png", deep, "has a transparent colour of 16 bits; save it with 8 bits a colour."),
             ("a.bmp", bytes(bmp), "has 16 bits a pixel; save it as PNG."),
+            ("b.bmp", bytes(packed), "is a BMP packed in a rare way; save it as PNG."),
             *((name, data, "is no picture that this browser can read; use PNG or JPEG.") for name, data in (
+                *kinds.damaged(rng).items(),
                 ("a.gif", kinds.written(image, "gif")), ("b.png", kinds.png(2, 8, rgb)[:60]), ("c.jpg", kinds.written(image, "jpeg")[:90]),
                 ("d.webp", kinds.written(image, "webp")[:25]), ("e.bmp", b"BM"), ("f.svg", b"<svg/>"), ("g.jpg", b"\xff\xd8\xff")))):
         assert decoder(name, data) == f"{name} {message}"

@@ -1,41 +1,63 @@
 // What the first bytes of a picture say: whether a browser decodes it to the bytes that fbnn_hw/data/images.py reads.
 
-const UPRIGHT = 1, ORIENTATION = 0x112, SHORT = 3, PNG_RGB = 2;
+import {crc32} from "./state.mjs";
+
+const UPRIGHT = 1, ORIENTATION = 0x112, SHORT = 3, PNG_RGB = 2, PNG_PALETTE = 3;
+const WEBP_ALPHA = 0x10, BMP_BITS = [1, 4, 8, 24, 32], BMP_CORE = 12, BMP_V4 = 108;
+const CLEAR_BYTES = {0: 2, [PNG_RGB]: 6};  // of the transparent colour of PNGs that have one
 const letters = (data, at, count) => String.fromCharCode(...data.subarray(at, at + count));
 const viewOf = (data) => new DataView(data.buffer, data.byteOffset, data.byteLength);
 
-// {data, trouble}: the bytes to decode, and what a message says of the picture where it is refused, or null.
+// {parts, trouble}: the bytes to decode, in a row, and what a message says of the picture where it is refused, or null.
 export function examined(data) {
   let trouble = null;
   try {
     if (letters(data, 0, 8) === "\x89PNG\r\n\x1a\n") return examinedPng(data);
     if (letters(data, 0, 3) === "\xff\xd8\xff") trouble = troubleOfJpeg(data);
-    else if (letters(data, 0, 4) === "RIFF" && letters(data, 8, 4) === "WEBP") trouble = troubleOfWebp(data);
-    else if (letters(data, 0, 2) === "BM") trouble = troubleOfBmp(data);
+    else if (letters(data, 0, 4) === "RIFF" && letters(data, 8, 4) === "WEBP") {
+      trouble = troubleOfWebp(data);
+      if (letters(data, 12, 4) === "VP8X") (data = data.slice())[20] |= WEBP_ALPHA;  // an alpha channel that it has and denies
+    } else if (letters(data, 0, 2) === "BM") return examinedBmp(data);
     else trouble = "is no picture that this browser can read; use PNG or JPEG.";
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;  // it ends too early, which the decoder says
   }
-  return {data, trouble};
+  return {parts: [data], trouble};
 }
 
-// An animation becomes its first picture, which browsers leave out where it is no part of it.
+// Those chunks alone that make a picture, as _plain_png of fbnn_hw/data/images.py has them, since browsers differ in others.
 function examinedPng(data) {
-  const view = viewOf(data), deep = view.getUint8(24) === 16 && view.getUint8(25) === PNG_RGB;
-  let trouble = null;
-  for (let at = 8; at + 8 <= data.length;) {
-    const kind = letters(data, at + 4, 4), end = at + 12 + view.getUint32(at);
-    if (kind === "IDAT") break;
-    if (kind === "tRNS" && deep) trouble = "has a transparent colour of 16 bits; save it with 8 bits a colour.";
-    if (kind === "acTL") {
-      const still = new Uint8Array(data.length - (end - at));
-      still.set(data.subarray(0, at));
-      still.set(data.subarray(end), at);
-      return examinedPng(still);
-    }
-    at = end;
+  const view = viewOf(data), depth = Math.min(view.getUint8(24), 16), colour = view.getUint8(25), found = {}, pixels = [];
+  for (let at = 8, end, kind; (kind = letters(data, at + 4, 4)) === "IDAT" || !pixels.length; at = end) {
+    end = at + 12 + view.getUint32(at);
+    const check = view.getUint32(end - 4), sound = kind === "IDAT" || check === crc32(data.subarray(at + 4, end - 4));
+    if (kind === "IDAT") pixels.push(data.subarray(at, end));
+    else if (sound && (kind !== "tRNS" || found.PLTE || colour !== PNG_PALETTE)) found[kind] ??= data.subarray(at + 8, end - 4);
+    const known = sound && ["IHDR", "PLTE", "IDAT"].includes(kind) && found.IHDR?.length === 13;
+    if (kind < "a" && !known) return {parts: [data], trouble: null};  // damaged, which the decoder says
   }
-  return {data, trouble};
+  let {PLTE: colours, tRNS: clear, eXIf: exif} = found;
+  if (colour === PNG_PALETTE) {
+    const last = Math.floor(colours.length / 3) - 1, which = Array.from({length: 1 << Math.min(depth, 8)}, (_, n) => Math.min(n, last));
+    clear = clear?.length ? which.map((n) => clear[n] ?? 255) : null;
+    colours = which.flatMap((n) => Array.from(colours.subarray(3 * n, 3 * n + 3)));
+  } else {
+    clear = clear && clear.length === CLEAR_BYTES[colour] ? clear.map((byte, n) => byte & (1 << depth) - 1 >> (n % 2 ? 0 : 8)) : null;
+    colours = null;
+  }
+  const deep = clear && depth === 16 && colour === PNG_RGB;
+  return {parts: [data.subarray(0, 8), chunk("IHDR", found.IHDR), colours && chunk("PLTE", colours), clear && chunk("tRNS", clear),
+                  exif && chunk("eXIf", exif), ...pixels, chunk("IEND", [])].filter(Boolean),
+          trouble: deep ? "has a transparent colour of 16 bits; save it with 8 bits a colour." : null};
+}
+
+function chunk(kind, body) {
+  const whole = new Uint8Array(12 + body.length), view = viewOf(whole);
+  view.setUint32(0, body.length);
+  whole.set(Array.from(kind, (letter) => letter.charCodeAt(0)), 4);
+  whole.set(body, 8);
+  view.setUint32(8 + body.length, crc32(whole.subarray(4, 8 + body.length)));
+  return whole;
 }
 
 function troubleOfJpeg(data) {
@@ -61,7 +83,13 @@ function troubleOfWebp(data) {
   return null;
 }
 
-const troubleOfBmp = (data) => viewOf(data).getUint16(28, true) === 16 ? "has 16 bits a pixel; save it as PNG." : null;
+function examinedBmp(data) {
+  const view = viewOf(data), header = view.getUint32(14, true), bits = view.getUint16(header === BMP_CORE ? 24 : 28, true);
+  const packed = header === BMP_CORE ? 0 : view.getUint32(30, true);
+  if (header >= BMP_V4 && !packed) (data = data.slice()).fill(0, 66, 70);  // the mask of an alpha channel, of which it has none
+  return {parts: [data], trouble: !BMP_BITS.includes(bits) ? `has ${bits} bits a pixel; save it as PNG.` :
+    packed > 3 ? "is a BMP packed in a rare way; save it as PNG." : null};
+}
 
 // The orientation that EXIF data gives, 2 to 8 where the picture is to be turned.
 function orientation(exif) {
@@ -71,8 +99,8 @@ function orientation(exif) {
   for (let n = 0; n < view.getUint16(first, little); n++) {
     const at = first + 2 + 12 * n;
     const entry = [view.getUint16(at, little), view.getUint16(at + 2, little), view.getUint32(at + 4, little)];
-    const value = view.getUint16(at + 8, little);
-    if (String(entry) === String([ORIENTATION, SHORT, 1]) && value >= 1 && value <= 8) return value;
+    const value = view.getUint16(at + 8, little), whole = view.getUint16(at + 10, little) >= 0;
+    if (whole && String(entry) === String([ORIENTATION, SHORT, 1]) && value >= 1 && value <= 8) return value;
   }
   return UPRIGHT;
 }

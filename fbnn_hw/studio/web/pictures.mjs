@@ -35,9 +35,9 @@ export async function decode(blob, name, size) {
   if (blob.size > MOST_BYTES) throw new LinkError(`${name} has ${Math.round(blob.size / 2 ** 20)} MB, expected a picture of at most 30.`);
   let bitmap;
   try {
-    const {data, trouble} = examined(new Uint8Array(await blob.arrayBuffer()));
+    const {parts, trouble} = examined(new Uint8Array(await blob.arrayBuffer()));
     if (trouble) throw new LinkError(`${name} ${trouble}`);
-    bitmap = await createImageBitmap(new Blob([data]), AS_STORED);
+    bitmap = await createImageBitmap(new Blob(parts), AS_STORED);
   } catch (error) {
     if (error instanceof LinkError) throw error;
     throw new LinkError(`${name} is no picture that this browser can read; use PNG or JPEG.`);

@@ -1,7 +1,7 @@
 // A board that is taught: what the page knows of it, lessons, undo, and the way back after a broken line.
 // Twins: fbnn_hw/board/board.py and, of a lesson, fbnn_hw/board/lesson.py.
 
-import {ENOUGH, answer, close, ordered, readState, readWeights, scores, weightsOf, writeExemplars, writeState} from "./memory.mjs";
+import {ENOUGH, answer, close, ordered, readState, readWeights, scores, summed, weightsOf, writeExemplars, writeState} from "./memory.mjs";
 import {Client} from "./requests.mjs";
 import {LinkError} from "./link.mjs";
 import {equal, nameFault, named, packFile, spelled, titled, unpackFile, without} from "./state.mjs";
@@ -193,14 +193,21 @@ export class Board {
       const fresh = index === this.known || this.names[index] === null;
       const lesson = {label, index, fresh, images: images.length, passes: 0, rightBefore: 0, rightAfter: 0, rehearsed: 0};
       this.remember();
+      let samples;
       try {
-        await this.show(client, lesson, images, passes, shown);
+        samples = await this.show(client, lesson, images, passes, shown);
       } finally {  // of a line that broke, `known` says how far it came
         this.names = named(this.names, this.known);
       }
+      const found = await readState(client, this.facts);
+      if (forgot(before, found, index, samples, this.facts)) {
+        await writeState(client, before, this.facts);
+        this.take(before, this.past.pop().names);
+        throw new LinkError("The board lost its power during the lesson. It knows again what it knew before; teach the lesson once more.");
+      }
       const list = this.thumbnails.get(label) ?? [];
       this.thumbnails.set(label, [...list, ...images].slice(-THUMBNAILS));
-      await this.read(client);
+      this.take(found, this.names);
       lesson.effects = this.effects(before, this.state);
       lesson.counters = moved(before, this.state);
       this.lesson = lesson;
@@ -209,6 +216,7 @@ export class Board {
     });
   }
 
+  // The latents of all that the board was shown, in order.
   async show(client, lesson, images, passes, shown) {
     const {label, index} = lesson, latents = [], forgotten = this.state.forgotten?.filter((one) => one !== index);
     while (lesson.passes < (passes ?? MOST_PASSES) && (passes !== null || lesson.rightAfter < ENOUGH * images.length)) {
@@ -228,6 +236,7 @@ export class Board {
       const weights = await readWeights(client, this.facts.plan, this.known);
       lesson.rightAfter = latents.filter((latent) => answer(scores(latent, weights, this.facts, forgotten)) === index).length;
     }
+    return Array(lesson.passes).fill(latents).flat();
   }
 
   // [{name, exemplars, before, after}]: how many exemplars of each class, stored before a lesson, were right before and after it.
@@ -366,6 +375,13 @@ export class Board {
       return null;
     }
   }
+}
+
+// Whether a board lost its power in a lesson of a class, which takes nothing away; where samples are summed, it is known what it gives.
+function forgot(before, found, index, samples, facts) {
+  if (found.known < before.known || found.labels.length < before.labels.length) return true;
+  return Boolean(facts.plan.adds) && summed(before, index, samples, facts).output.some(
+    (row, label) => row.some((value, n) => value !== found.output[label]?.[n]));
 }
 
 // Names of the classes that a lesson cost more than a tenth of their exemplars.
