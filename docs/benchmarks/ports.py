@@ -61,7 +61,7 @@ def picture(seen, image_bytes):
     last, result, before = seen["pixels"][2 * image_bytes - 1], seen["result"][1], seen["result"][0]
     first = next(edge for edge in seen["logits"] if edge > last)
     windows = [(before - 4, before + 9), (last - 7, last + 6), (first - 4, result + 10)]
-    canvas, step, left, high = Canvas(font_family="sans-serif"), 16, 70, 18
+    canvas, step, left, high = Canvas(xmlns="http://www.w3.org/2000/svg", font_family="sans-serif"), 16, 70, 18
     places, x = {}, left
     for start, stop in windows:
         for edge in range(start, stop):
