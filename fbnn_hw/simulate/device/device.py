@@ -17,8 +17,9 @@ from ...rtl.camera.sensors import SENSORS
 from ...rtl.qspi_flash import FlashChip
 from ...rtl.verilog import convert
 from .. import simulator, virtual
-from . import parts
 
+SOURCES = Path(__file__).parent
+"""The models of the parts, in C++."""
 CLOCK_HZ = 36_000_000
 LEVEL = "-O1"
 """Options of the C++ compiler, whatever others take: a frame of the sensor is more than a million clocks."""
@@ -91,10 +92,10 @@ class SimulatedDevice:
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
     def _compile(self, sources, note):
-        program, own = simulator.executable("device"), parts.SOURCES / "device.cpp"
+        program, own = simulator.executable("device"), SOURCES / "device.cpp"
         command = [*simulator.translation("device_top", self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
-                   "-CFLAGS", f"-I{parts.SOURCES}", *map(str, sources), str(own)]
-        texts = [path.read_text() for path in (*sources, own, *sorted(parts.SOURCES.glob("*.h")))] + [version("amaranth")]
+                   "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
+        texts = [path.read_text() for path in (*sources, own, *sorted(SOURCES.glob("*.h")))] + [version("amaranth")]
 
         def say():
             if note:
