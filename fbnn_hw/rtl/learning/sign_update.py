@@ -30,23 +30,14 @@ class SignUpdate(wiring.Component):
     halves : bool
         There is `halve`.
 
-    Members
-    -------
-    counters : In(count * stored), updated : Out(count * stored)
-        Two's complement, counter n at n * stored.
-    values, keep : In(count)
-    negative, start, shipped, halve : In(1)
-    weights : Out(count)
-
-    Timing
-    ------
-    Combinational.
+    Timing: Combinational.
     """
 
     def __init__(self, count, bits, stored, confidence=0, halves=False):
         self.count, self.bits, self.stored, self.confidence, self.halves = count, bits, stored, confidence, halves
         super().__init__({
-            "counters": In(count * stored), "values": In(count), "keep": In(count), "negative": In(1), "start": In(1), "shipped": In(1),
+            "counters": In(count * stored),  # two's complement, counter n at n * stored, as in `updated`
+            "values": In(count), "keep": In(count), "negative": In(1), "start": In(1), "shipped": In(1),
             **({"halve": In(1)} if halves else {}),
             "updated": Out(count * stored), "weights": Out(count)})
 
