@@ -41,13 +41,9 @@ def titled(names: Sequence[str | None], classes: Sequence[str]) -> tuple[str | N
 class Taught:
     """What a board was taught: the names of its classes, and the state of its learner.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the classes known, from class 0 on, None for a forgotten one.  There may be fewer names
-        than classes; a bare snapshot has none.
-    snapshot : bytes
-        The state, in the format of `reference.learning.snapshot`.
+    names: of the classes known, from class 0 on, None for a forgotten one.  There may be fewer names than classes; a bare snapshot has
+    none.
+    snapshot: the state, in the format of `reference.learning.snapshot`.
     """
 
     names: tuple[str | None, ...]
