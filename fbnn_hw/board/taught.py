@@ -1,12 +1,12 @@
 """The file of what a board was taught: the names of its classes and a snapshot of its learner; docs/learner.md."""
 
 import json
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ..base import files
 from ..base.errors import LONGEST_NAME, InputError, is_name, show
 from ..reference.learning.learner import Learner
 from ..reference.learning.snapshot import MAGIC, State
@@ -18,7 +18,7 @@ LONGEST_LINE = 1 << 21
 """Most bytes of the first line: more than escaped names can take."""
 MAX_BYTES = 1 << 26
 """Most bytes of a file."""
-EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
+EXPECTED = "what fbnn-hw learn --snapshot wrote"
 
 
 def named(names: Sequence[str | None], count: int) -> list[str | None]:
@@ -71,24 +71,14 @@ class Taught:
             except (ValueError, RecursionError):  # text that is no JSON, or lists in lists without end
                 pass
         if type(names) is not list:
-            raise InputError(f"{where}: damaged or another file, {EXPECTED}")
+            raise InputError(f"{where}: damaged or another file, expected {EXPECTED}")
         _verify(names, where)
         return cls(tuple(names), data[end + 1:])
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """From a file; InputError where that is no file, too long, or not one of this format."""
-        try:
-            about = Path(path).stat()
-            if not stat.S_ISREG(about.st_mode):  # a pipe would be waited for, a device has no end
-                raise InputError(f"{path}: is no file, {EXPECTED}")
-            if about.st_size > MAX_BYTES:
-                raise InputError(f"{path}: {about.st_size} bytes, expected at most {MAX_BYTES}")
-            with open(path, "rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}, {EXPECTED}") from None
-        return cls.unpack(data, path)
+        return cls.unpack(files.read(path, MAX_BYTES, EXPECTED), path)
 
     def state(self, learner: Learner, where: str | Path = "file") -> State:
         """The snapshot for a learner of its design; InputError as `State.unpack`, and where there are more names than classes."""
