@@ -409,19 +409,3 @@ class Machine:
             self.rows[work.averages] = seen.sum((0, 2)) >= half
         if step["depthwise"]:
             self.rows[work.matches] = (seen == work.learned).sum((0, 2)) >= half
-
-
-def layer_bits(banks: np.ndarray, entry: dict[str, Any], across: int) -> np.ndarray:
-    """Bits (C, H, W) of a layer, by its entry in layout.json; lanes without a channel must be 0."""
-    channels, height, width = entry["shape"]
-    bank, address = place(height, width, across, entry["base"][0], entry["columns"] * entry["pitch"], entry["pitch"])
-    stride = entry.get("word_stride", 1)
-    stored = np.full((channels, height, width), 2, np.uint8)
-    for number, word in enumerate(entry["lanes"]):
-        bits = banks[bank, address + number * stride]
-        for lane, channel in enumerate(word):
-            if channel >= 0:
-                stored[channel] = bits[..., lane]
-            else:
-                _require(not bits[..., lane].any(), f"lane {lane} of word {number} holds no channel, but 1")
-    return stored
