@@ -85,8 +85,8 @@ def _graph(model):
     tensor = inputs[0].type.tensor_type
     sizes = tensor.shape.dim
     shape = tuple(size.dim_value if size.HasField("dim_value") else None for size in sizes)
-    nodes = tuple(Node(node.name, _operator(node), tuple(node.input), tuple(node.output),
-                       {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
+    nodes = tuple(Node(node.name, node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}", tuple(node.input),
+                       tuple(node.output), {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
     opset = max((own.version for own in model.opset_import if own.domain in ("", "ai.onnx")), default=1)
     producer = _printable(f"{model.producer_name} {model.producer_version}".strip())
     return Graph(nodes, constants, inputs[0].name, type_name(tensor.elem_type), shape, graph.output[0].name, producer, opset)
@@ -103,10 +103,6 @@ def _check_counts(graph):
     for number, most, place in ((count, MAX_VALUES, "in its tensors"), (listed, MAX_LISTED, "in lists of attributes")):
         if number > most:
             raise InputError(f"{show(number)} numbers {place}, expected at most {most}")
-
-
-def _operator(node):
-    return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _attribute(attribute):

@@ -162,11 +162,11 @@ class SimulatedDevice:
         often} since power-up, `sensor` is what the sensor was set to.
         """
         self._tell(f"until {ps}")
-        seen, words = [], self._process.stdout.readline().split()
+        seen, words, top = [], self._process.stdout.readline().split(), 1 << self.config.score_bits - 1
         while words and words[0] in ("at", "image"):
             time, sign, *numbers = words[1:]
             if words[0] == "image":
-                self.images.append((int(time), sign == "1", self._signed(numbers)))
+                self.images.append((int(time), sign == "1", [(int(logit) ^ top) - top for logit in numbers]))
                 words = self._process.stdout.readline().split()
                 continue
             one = self._seen(int(time), sign, *map(int, numbers))
@@ -182,10 +182,6 @@ class SimulatedDevice:
             _, count, what = line.split(" ", 2)
             self.faults[what] = int(count)
         return seen
-
-    def _signed(self, logits):
-        sign = 1 << self.config.score_bits - 1
-        return [(int(logit) ^ sign) - sign for logit in logits]
 
     def _seen(self, ps, sign, answer, choice, number, flag, ready, fault):
         lit = {"number": number, "flag": flag, "ready": ready, "fault": fault}
