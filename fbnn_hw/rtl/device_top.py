@@ -39,14 +39,10 @@ class DeviceTop(FromFlash, wiring.Component):
     `machine.device.STEPS` is its state machine, `machine.device.SIGNS` what its LEDs show.  An answer is shown until the next one, and
     goes out when no image comes.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-        With `camera`.
-    clock_hz : float
-        Frequency of sync.
-    chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base
-        As `BoardTop` has them.
+    Parameters:
+    - config, AcceleratorConfig: with `camera`.
+    - clock_hz: frequency of sync.
+    - chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base: as `BoardTop` has them.
 
     Timing: From the last line of a sensor's window to the loaded image some 300 clocks; then `machine.cycles` without the loading.
     """

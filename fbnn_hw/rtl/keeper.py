@@ -44,21 +44,14 @@ class Keeper(wiring.Component):
     to be done, a sector at a time.  A state that was saved is read back; where it differs, the slot is erased and written once more.  A
     slot whose writing was cut off has a wrong CRC, and one whose erasure was cut off has no mark that it is erased.
 
-    Parameters
-    ----------
-    slot : SlotPlan
-    address_bits : int
-        Bits of a row's number in the banks.
-    base : int
-        Address of room 0 in the flash (`SlotPlan.base`).
-    mark : bytes
-        The 4 bytes of `protocol.config_mark`.
-    model : bytes or None
-        The 4 bytes of `protocol.model_mark`.  None: they arrive at the member `model`.
-    clock_hz : float
-        Frequency of sync.
-    latency : int
-        As `FlashReader` has it, up to 2.
+    Parameters:
+    - slot: SlotPlan.
+    - address_bits: bits of a row's number in the banks.
+    - base: address of room 0 in the flash (`SlotPlan.base`).
+    - mark, bytes: the 4 bytes of `protocol.config_mark`.
+    - model, bytes or None: the 4 bytes of `protocol.model_mark`.  None: they arrive at the member `model`.
+    - clock_hz: frequency of sync.
+    - latency: as `FlashReader` has it, up to 2.
 
     Timing: A bit of the flash takes 4 cycles, a word of the learner's memory 4 + the access more.  docs/device.md has the times of a save.
     """

@@ -30,13 +30,10 @@ class CameraFrontEnd(wiring.Component):
 
     Twin: `fbnn_hw.reference.camera`.
 
-    Parameters
-    ----------
-    sensor : Sensor
-    timeout_bits : int
-        The sensor is absent when no window has begun for 2^timeout_bits ticks.
-    size : int
-        Pixels a side of the image, a power of two from 2 to 32; the window has four times as many.
+    Parameters:
+    - sensor: Sensor.
+    - timeout_bits: the sensor is absent when no window has begun for 2^timeout_bits ticks.
+    - size: pixels a side of the image, a power of two from 2 to 32; the window has four times as many.
 
     Timing: The clock is at least three times PCLK: pins are sampled, two registers each, and a byte is taken at PCLK's rising edge.  A
     pixel takes four clocks of the five that there are at least; of a grey sensor two of two.  A row of boxes is given once its last line

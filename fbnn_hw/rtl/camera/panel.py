@@ -28,11 +28,9 @@ class SensorClock(Elaboratable):
 
     Of an odd number, a register of each edge is high for the smaller half; they overlap but for half a clock, so their OR has no glitch.
 
-    Parameters
-    ----------
-    sensor : Sensor
-    clock_hz : float
-        Of sync.
+    Parameters:
+    - sensor: Sensor.
+    - clock_hz: of sync.
 
     Timing: A period takes `divisor` clocks.
 
@@ -70,11 +68,9 @@ class SensorClock(Elaboratable):
 class Panel(wiring.Component):
     """Buttons without their bouncing, and LEDs that show a sign.
 
-    Parameters
-    ----------
-    buttons : sequence of str
-    signs : sequence of Sign
-        Of `machine.device`; the first one whose condition holds is shown.
+    Parameters:
+    - buttons: sequence of str.
+    - signs, sequence of Sign: of `machine.device`; the first one whose condition holds is shown.
 
     Timing: A button is seen within 2^4 ticks, an LED follows a clock later.
     """

@@ -27,12 +27,9 @@ class SccbWriter(wiring.Component):
 
     The table holds symbols, two bits each, and its end is the end of the memory: a carry of the address.
 
-    Parameters
-    ----------
-    writes : sequence of bytes
-        Of each write: the sensor's address, the register's number, its value.
-    clock_hz, rate : float
-        Frequency of sync; bits a second.
+    Parameters:
+    - writes, sequence of bytes: of each write: the sensor's address, the register's number, its value.
+    - clock_hz, rate: frequency of sync; bits a second.
 
     Timing: A bit lasts 1 / rate or a little longer.  The wires rest before the first write and before the second one, which follows a
     reset, for at least a whole period of `tick`, as data sheets of sensors ask for, and at most for two periods; before the others for

@@ -32,18 +32,12 @@ class ClassTable(wiring.Component):
     counts: slots of the class.  presented: presentations.  left: prototype presentations to come.
     Twin: `presented`, `prototypes_left` and `ReplayBuffer.counts` of the reference.
 
-    Parameters
-    ----------
-    classes : int
-        Rows of the table.
-    count_bits : int
-        Width of a count, with `unknown` of a limit.
-    prototype : int
-        Prototype presentations of a new class.
-    most : int
-        Count of presentations that is halved before the next one, alone; 0: see `Scan`.
-    unknown, forget : bool
-        Of the `LearnPlan`.  With `unknown` each class has a limit in the place of its slots, which are none.
+    Parameters:
+    - classes: rows of the table.
+    - count_bits: width of a count, with `unknown` of a limit.
+    - prototype: prototype presentations of a new class.
+    - most: count of presentations that is halved before the next one, alone; 0: see `Scan`.
+    - unknown, forget: of the `LearnPlan`.  With `unknown` each class has a limit in the place of its slots, which are none.
 
     Timing: A scan takes two clocks a class, and `done` comes in the second clock after it.  PRESENT takes a second round where
     it halves all counts.

@@ -47,18 +47,13 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
     pixel input, Q classes at once, and the sample's words, `act`, enter at the weight input of
     output 0.  XNOR is symmetric, so the sums stay the same.
 
-    Parameters
-    ----------
-    plan : LearnPlan
-    score_bits : int
-        Width of an accumulator.
-    act_latency : int
-        Clocks from a row's acceptance to the clock in which the array takes `act` with it.
-    score_latency : int
-        Clocks from the acceptance of the last row of a group of Q classes to the first clock in
-        which `scores` are whole.
-    address_bits : int
-        Bits of a row's number.
+    Parameters:
+    - plan: LearnPlan.
+    - score_bits: width of an accumulator.
+    - act_latency: clocks from a row's acceptance to the clock in which the array takes `act` with it.
+    - score_latency: clocks from the acceptance of the last row of a group of Q classes to the first clock in
+      which `scores` are whole.
+    - address_bits: bits of a row's number.
 
     Timing: docs/learner-hardware.md; clocks: `LearnPlan`.
 

@@ -15,10 +15,8 @@ class Registers(wiring.Component):
 
     Twin: `fbnn_hw.reference.learning.lfsr.Lfsr`.
 
-    Parameters
-    ----------
-    seed : int
-        Start values, `Taps.start`.
+    Parameters:
+    - seed: start values, `Taps.start`.
 
     Timing: A bit a clock.
 

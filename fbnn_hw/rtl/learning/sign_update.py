@@ -19,16 +19,11 @@ class SignUpdate(wiring.Component):
 
     Twin: `Learner._move` and `fbnn_hw.reference.learning.rules`.
 
-    Parameters
-    ----------
-    count : int
-        Counters of a word.
-    bits, stored : int
-        B, and the bits of a counter in the word; the upper ones are 0.
-    confidence : int
-        s of shipped weights.
-    halves : bool
-        There is `halve`.
+    Parameters:
+    - count: counters of a word.
+    - bits, stored: B, and the bits of a counter in the word; the upper ones are 0.
+    - confidence: s of shipped weights.
+    - halves: there is `halve`.
 
     Timing: Combinational.
     """
