@@ -37,13 +37,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class Close:
-    """The known class that a class to be taught is close to.
+    """The known class that a class to be taught is close to."""
 
-    name: of the known class.  mistaken: how many images of the lesson would be taken for it by a learner that has seen the others alone.
-    """
-
-    name: str
-    mistaken: int
+    name: str  # of the known class
+    mistaken: int  # how many images of the lesson would be taken for it by a learner that has seen the others alone
 
 
 @dataclass

@@ -33,18 +33,13 @@ class Astray(InputError):
 
 @dataclass(frozen=True)
 class Change:
-    """What is about to be done to a board.
+    """What is about to be done to a board."""
 
-    start: what it knows before.  names: of its classes afterwards.  steps: ("learn", label, latent as packed bits), ("rehearse", count),
-    ("freeze", 0 or 1) or ("state", snapshot).  origin: what `Kept.before` has once the change is kept, or None where that file stays as
-    it is.  replaces: SHA-256 of the kept file that the change is to replace, "" where there is none.
-    """
-
-    start: Taught
-    names: tuple[str, ...]
-    steps: tuple[tuple, ...]
-    origin: Taught | None
-    replaces: str
+    start: Taught  # what it knows before
+    names: tuple[str, ...]  # of its classes afterwards
+    steps: tuple[tuple, ...]  # ("learn", label, latent as packed bits), ("rehearse", count), ("freeze", 0 or 1) or ("state", snapshot)
+    origin: Taught | None  # what `Kept.before` has once the change is kept, or None where that file stays as it is
+    replaces: str  # SHA-256 of the kept file that the change is to replace, "" where there is none
 
     def way(self, learner: Learner) -> Iterator[tuple[str, ...]]:
         """The names at each state on the way, which `learner` then has."""

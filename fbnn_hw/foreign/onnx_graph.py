@@ -25,14 +25,13 @@ LEAST_ROOM, ROOM = 2 ** 22, 8
 
 @dataclass(frozen=True)
 class Node:
-    """op: the operator, with its domain before it where that is none of DOMAINS.  inputs, outputs: names of values, "" where an optional
-    input is left out.  attributes: numbers, text, lists and arrays."""
+    """A node.  inputs, outputs: names of values, "" where an optional input is left out."""
 
     name: str
-    op: str
+    op: str  # the operator, with its domain before it where that is none of DOMAINS
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: dict[str, Any]
+    attributes: dict[str, Any]  # numbers, text, lists and arrays
 
     def __str__(self):
         name = _printable(self.name or (self.outputs[0] if self.outputs else ""))
@@ -41,17 +40,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """type: of the input's numbers, as onnx calls it, such as FLOAT.  shape: of the input, None for a size that the file leaves open.
-    producer: the program that wrote the file, or "".  opset: the version of ONNX's operators."""
+    """The graph of a file."""
 
     nodes: tuple[Node, ...]
     constants: dict[str, np.ndarray]
     input: str
-    type: str
-    shape: tuple[int | None, ...]
+    type: str  # of the input's numbers, as onnx calls it, such as FLOAT
+    shape: tuple[int | None, ...]  # of the input, None for a size that the file leaves open
     output: str
-    producer: str
-    opset: int
+    producer: str  # the program that wrote the file, or ""
+    opset: int  # the version of ONNX's operators
 
 
 def read(path: Path) -> Graph:

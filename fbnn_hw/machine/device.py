@@ -24,18 +24,17 @@ OFF, ON, SLOW, FAST = "off", "on", "slow", "fast"
 class Sign:
     """What the LEDs say.  The first sign of `SIGNS` whose condition holds is shown.
 
-    value: whose number the LEDs of the number show, "answer" or "choice"; "" where they are dark.  number, flag, ready, fault: what
-    these LEDs do.  needs: what a design must have for the sign.
+    number, flag, ready, fault: what these LEDs do.
     """
 
     name: str
     meaning: str
-    value: str = ""
+    value: str = ""  # whose number the LEDs of the number show, "answer" or "choice"; "" where they are dark
     number: str = OFF
     flag: str = OFF
     ready: str = OFF
     fault: str = OFF
-    needs: str = ""
+    needs: str = ""  # what a design must have for the sign
 
 
 SIGNS = (

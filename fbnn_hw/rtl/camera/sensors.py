@@ -22,19 +22,17 @@ class Register:
 class Sensor:
     """A sensor with its registers set.
 
-    address: the byte that begins a write.  number_bytes: of a register's number.  width, height: pixels of a frame.  grey: a byte a
-    pixel, else RGB565 in two, the high one first.  href: its level within a line.  vsync: its level between two frames.  xclk_hz, pclk_hz,
-    frames: clock in, clock out and frames/s with these registers.
+    width, height: pixels of a frame.  xclk_hz, pclk_hz, frames: clock in, clock out and frames/s with these registers.
     """
 
     name: str
-    address: int
-    number_bytes: int
+    address: int  # the byte that begins a write
+    number_bytes: int  # of a register's number
     width: int
     height: int
-    grey: bool
-    href: int
-    vsync: int
+    grey: bool  # a byte a pixel, else RGB565 in two, the high one first
+    href: int  # its level within a line
+    vsync: int  # its level between two frames
     xclk_hz: float
     pclk_hz: float
     frames: float

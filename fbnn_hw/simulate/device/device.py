@@ -33,13 +33,12 @@ TOP = {"ov7670": 0, "hm01b0": 40}
 
 @dataclass(frozen=True)
 class Seen:
-    """What the LEDs began to say.  ps: when.  sign: of `machine.device.SIGNS`, or "no power".  value: the number that it shows, or None.
-    lit: {LED: whether it was lit then}, the number's as bits."""
+    """What the LEDs began to say."""
 
-    ps: int
-    sign: str
-    value: int | None
-    lit: dict
+    ps: int  # when
+    sign: str  # of `machine.device.SIGNS`, or "no power"
+    value: int | None  # the number that it shows, or None
+    lit: dict  # {LED: whether it was lit then}, the number's as bits
 
 
 def scene(sensor, picture):
