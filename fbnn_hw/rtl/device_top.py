@@ -146,7 +146,9 @@ class DeviceTop(FromFlash, wiring.Component):
         s.learned = Signal()  # something that is not kept yet
         s.full = Signal()
         s.choosing = Signal()
-        with m.If(pressed["choose"] & ~s.teach):
+        # A choice holds from the clock in which it is looked at until the learner has done what it was for.
+        held = s.machine.any("HOLD", "LEARN", *(("FORGET", "SHRINK") if "forget" in self.has else ()))
+        with m.If(pressed["choose"] & ~s.teach & ~held):
             m.d.comb += panel.restart.eq(1)
             m.d.sync += [s.choosing.eq(1),
                          self.choice.eq(Mux((self.choice >= s.known) | (self.choice == plan.max_classes - 1), 0, self.choice + 1))]
@@ -164,7 +166,8 @@ class DeviceTop(FromFlash, wiring.Component):
                 with m.Elif(s.on("HOLD") & ~self.camera.active & ~others):
                     m.d.sync += asked.eq(0)
         m.d.comb += [s.command.command.eq(Command.LEARN), s.command.label.eq(self.choice)]
-        s.last = self.choice + 1 == s.known  # the choice is the last class
+        s.last = Signal()  # the choice is the last class
+        m.d.sync += s.last.eq(self.choice + 1 == s.known)
 
     def _keeping(self, m, s):
         """The keeper, which has flash and learner while it is busy.  Without one a lesson is kept until the power goes."""

@@ -150,7 +150,7 @@ class Keeper(wiring.Component):
                     *((space, first, first + count - 1) for space, first, count in self.slot.tables), (None, 0, CRC_BYTES - 1)]
         s.of_marks, s.of_sequence, s.of_design = (s.segment == number for number in range(3))
         s.of_crc = s.segment == len(segments) - 1
-        space = Signal(Space)
+        space = Signal(Space, reset_less=True)
         lasts = [last for *_, last in segments]
         # The upper bits are 0 in most segments.
         large = Cat(s.segment == n for n, last in enumerate(lasts) if last > 255).any()
@@ -168,8 +168,9 @@ class Keeper(wiring.Component):
             m.d.sync += s.segment.eq(0)
         with m.Elif(step & s.last):
             m.d.sync += s.segment.eq(s.segment + 1)
-        m.d.comb += [s.wide.eq(~(s.of_marks | s.of_sequence | s.of_design | s.of_crc)),
-                     space.eq(Array(each or 0 for each, *_ in segments)[s.segment])]
+        m.d.comb += s.wide.eq(~(s.of_marks | s.of_sequence | s.of_design | s.of_crc))
+        # A register: two cycles lie between a step and an access.
+        m.d.sync += space.eq(Mux(clear, 0, Array(each or 0 for each, *_ in segments)[s.segment]))
         host = self.host.payload
         m.d.comb += [host.write.eq(s.job[Job.LOAD]), host.space.eq(space), host.address.eq(s.address), host.data.eq(s.shift)]
 

@@ -42,6 +42,8 @@ CONDITIONS = {
     "restored": "what was kept before is loaded",
 }
 """{condition: when it holds}"""
+HELD = {"HOLD", "LEARN", "FORGET", "SHRINK"}
+"""States in which a choice holds."""
 
 
 class Stand(Elaboratable):
@@ -156,8 +158,10 @@ def test_the_machine_is_its_table(has):
             value = get(dut.choice if dut.signs[sign].value == "choice" else dut.answer)
             after = lit(dut.signs[sign], value, get(dut.panel.beat))
             answer = get(s.result) & 7 if state == "SEE" and step and step.condition != "torn" else None
+            choice = get(dut.choice)
             await ctx.tick()
             assert (get(dut.number), get(dut.flag), get(dut.ready), get(dut.fault)) == after, clock
+            assert state not in HELD or get(dut.choice) == choice
             if answer is not None:
                 assert get(s.answered) and get(dut.answer) == answer
             elif get(dut.camera.absent):
@@ -190,7 +194,8 @@ def drive(ctx, dut, source, clock, state, new):
     ctx.set(dut.camera.torn, source.random() < 0.2)
     ctx.set(dut.camera.absent, clock % 1000 > 960)
     if dut.config.learning:
-        ctx.set(s.known, clock // 50 % 6)
+        if state not in HELD:  # the learner rests then
+            ctx.set(s.known, clock // 50 % 6)
         ctx.set(s.refused, clock % 700 > 500)
         ctx.set(s.command_ready, source.random() < 0.3)
         ctx.set(s.host_ready, source.random() < 0.3)
