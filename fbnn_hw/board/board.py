@@ -24,6 +24,7 @@ from ..link.transport import Serial
 from ..machine.config import RGB_BITS
 from ..machine.protocol import Result
 from ..reference import encode
+from . import slots
 from .pupil import KEEP_S, Astray, Pupil, spare
 from .taught import Taught, named
 
@@ -277,13 +278,20 @@ class Board:
         self.pupil.begin()
         self.pupil.take_up(Taught(tuple(names[:learner.known]), learner.snapshot()), self.file, self.pupil.taught())
 
+    def flash_slots(self, path: str | Path) -> None:
+        """Write what the board was taught as the flash slots of its design, which was made with --keep (docs/device.md)."""
+        files.write(path, slots.pack(self.pupil.taught(), self.held_design()))
+
     def snapshot(self, path: str | Path) -> None:
         """Write what the board was taught, and the names of the classes, to a file."""
         files.write(path, self.pupil.taught().pack())
 
     def restore(self, path: str | Path) -> None:
-        """Restore what a file of `snapshot` holds.  Raises InputError, before anything changes, where the file is not of this design."""
-        taught = Taught.read(path)
+        """Restore what a file of `snapshot` or `flash_slots` holds.
+
+        Raises InputError, before anything changes, where the file is not of this design.
+        """
+        taught = slots.read(path, self.design)
         taught.state(self.chip.learner, path)
         self.pupil.begin(taught.pack())
         self.pupil.take_up(taught, path)

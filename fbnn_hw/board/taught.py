@@ -1,7 +1,7 @@
 """The file of what a board was taught: the names of its classes and a snapshot of its learner; docs/learner.md."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -76,9 +76,13 @@ class Taught:
         return cls(tuple(names), data[end + 1:])
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """From a file; InputError where that is no file, too long, or not one of this format."""
-        return cls.unpack(files.read(path, MAX_BYTES, EXPECTED), path)
+    def read(cls, path: str | Path, otherwise: Callable[[bytes, str | Path], Self] | None = None) -> Self:
+        """From a file; InputError where that is no file, too long, or not one of this format.
+
+        otherwise: reads the content of a file that begins as another format does.
+        """
+        data = files.read(path, MAX_BYTES, EXPECTED)
+        return otherwise(data, path) if otherwise and not data.startswith((MAGIC, HEAD)) else cls.unpack(data, path)
 
     def state(self, learner: Learner, where: str | Path = "file") -> State:
         """The snapshot for a learner of its design; InputError as `State.unpack`, and where there are more names than classes."""

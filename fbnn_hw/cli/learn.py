@@ -38,7 +38,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--freeze", action="store_true", help="afterwards it learns nothing until --thaw")
     parser.add_argument("--thaw", action="store_true", help="first end a freeze")
     parser.add_argument("--snapshot", metavar="FILE", help="write what it knows, names included, at the end")
-    parser.add_argument("--restore", metavar="FILE", help="first make it know what such a file holds")
+    parser.add_argument("--flash-slots", metavar="FILE", help="write what it knows as a flash has it for a design with --keep")
+    parser.add_argument("--restore", metavar="FILE", help="first make it know what a file of either kind holds")
     parser.add_argument("--reset", action="store_true", help="first put it back to the model's classes; what it learned is kept in a file")
     parser.add_argument("--discard", action="store_true", help="with --reset or --restore: keep nothing of what it learned")
     _board.arguments(parser, "the board", learns=True)
@@ -53,9 +54,9 @@ def run(args: Args, out: Output) -> int | None:
         _check_samples(args, design)
     lessons = _board.lessons(args, design.config.size) if args.files and design else None
     if args.restore:
-        from ..board.taught import Taught
+        from ..board import slots
 
-        taught = Taught.read(args.restore)
+        taught = slots.read(args.restore, design)
         if design:
             taught.state(design.learner(), args.restore)
     with _board.opened(args, out, design, learns=True) as board:
@@ -125,12 +126,12 @@ def _check(args):
             shown.append(name)
     if args.restore and not Path(args.restore).is_file():
         raise InputError(f"{args.restore}: {'is a folder' if Path(args.restore).is_dir() else 'not found'}, expected a file")
-    if args.snapshot:
-        _common.writable(Path(args.snapshot), *(("a picture of the lesson", path) for path in shown))
-    if not any((args.files, args.forget is not None, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.restore,
-                args.reset)):
+    for file in filter(None, (args.snapshot, args.flash_slots)):
+        _common.writable(Path(file), *(("a picture of the lesson", path) for path in shown))
+    if not any((args.files, args.forget is not None, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.flash_slots,
+                args.restore, args.reset)):
         raise UsageError("nothing to do; expected images with --label, or --forget, --rehearse, --undo, --freeze, --thaw, --snapshot, "
-                         "--restore or --reset")
+                         "--flash-slots, --restore or --reset")
 
 
 def _check_samples(args, design):
@@ -140,14 +141,17 @@ def _check_samples(args, design):
     for flag, value in (("--review", args.review if args.review != "none" else None), ("--rehearse", args.rehearse)):
         if value and design.config.learning.adds:
             raise UsageError(f"{flag} {value}: {design.folder} keeps no samples, expected a design that learns by replay")
+    if args.flash_slots and not design.config.keeps:
+        raise UsageError(f"--flash-slots {args.flash_slots}: {design.folder} keeps nothing in a flash, expected a design made with "
+                         "generate --keep")
 
 
 def _work(args, out, board, lessons, answer):
     """Do what the flags ask for, in a fixed order.  lessons: (class, images) of each.  answer: receives the values that --json prints."""
     design = board.held_design()  # refuses a board of another design, or of none that is known
     _check_samples(args, design)
-    if args.snapshot:
-        _common.writable(Path(args.snapshot), *_common.generated(design.folder))
+    for file in filter(None, (args.snapshot, args.flash_slots)):
+        _common.writable(Path(file), *_common.generated(design.folder))
     if not (args.restore or args.reset):
         board.pupil.begin()
     _say_found(out, board)
@@ -186,9 +190,10 @@ def _work(args, out, board, lessons, answer):
     if lessons or args.forget is not None or args.rehearse or args.freeze or args.thaw:
         answer["kept"] = board.file
         out.text(f"kept in {answer['kept']}")
-    if args.snapshot:
-        board.snapshot(args.snapshot)
-        out.text(f"written {args.snapshot}")
+    for file, write in ((args.snapshot, board.snapshot), (args.flash_slots, board.flash_slots)):
+        if file:
+            write(file)
+            out.text(f"written {file}")
 
 
 def _say_found(out, board):
@@ -247,7 +252,7 @@ def _show(args, out, board, answer):
     out.text(f"knows {len(names)} of {plan.max_classes} classes: {', '.join(names) or 'none'}", stored + ("; frozen" if frozen else ""))
     values = answer | {
         "classes": board.names, "max_classes": plan.max_classes, "exemplars": exemplars, "slots": plan.slots, "frozen": frozen,
-        "snapshot": args.snapshot, "design": board.design.folder, "port": board.client.name,
+        "snapshot": args.snapshot, "flash_slots": args.flash_slots, "design": board.design.folder, "port": board.client.name,
         "repeated_requests": board.client.repeated}
     for lesson in answer.get("lessons", [answer] if "images" in answer else []):
         if lesson["right_after"] >= ENOUGH * lesson["images"]:

@@ -9,6 +9,8 @@ import pytest
 from fbnn_hw import design as designs
 from fbnn_hw.base.errors import UsageError
 from fbnn_hw.board import Board
+from fbnn_hw.cli import main
+from fbnn_hw.design import Design
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link import transport
 from fbnn_hw.link.chip import ChipState
@@ -106,6 +108,46 @@ def test_snapshots_and_slots(network, tmp_path):
         again, sequence = SlotMemory.unpack(slot, text, b"abcd", b"efgh")
         assert sequence == 3 and ChipState(
             design.config.learning, design.learner(), again.peek, again.poke).snapshot() == learner.snapshot()
+
+
+def test_flash_slots_go_to_another_board_and_back(network, tmp_path, capsys):
+    """What one board knows becomes the slots of a flash; another one is restored from them, from a slot alone, or after an older one."""
+    options = {"learn": "nearest-mean", "unknown": True, "forget": True, "max_classes": 4, "outputs": 4}
+    folders = [designs.generate(network, "ice40", out=tmp_path / name, weights="flash", keep=True, **options).folder for name in "abc"]
+    learn = ["learn", "--board", "interpreted", "--design"]
+    images, file, slot = strategies.images(3, 8, 8), tmp_path / "slots", SlotPlan(Design(folders[0]).config.learning)
+    with Board.interpreted(folders[0]) as board:
+        board.learn(images[:3], "one")
+        before = board.chip.snapshot()
+        board.flash_slots(file)
+        old = file.read_bytes()
+        board.learn(images[3:6], "two")
+        board.flash_slots(file)
+        snapshot, answers = board.chip.snapshot(), board.classify(images).classes
+    data = file.read_bytes()
+    assert len(data) == len(old) == 3 * slot.room and data[slot.bytes:].count(0xFF) == len(data) - slot.bytes
+    second = SlotMemory.unpack(slot, data, data[248:252], data[252:256])[0].pack(data[248:252], data[252:256], 1)
+    both = old[:slot.room] + second.ljust(2 * slot.room, b"\xff")
+    for folder, content, expected in ((folders[1], data, snapshot), (folders[1], old[:slot.bytes], before), (folders[2], both, snapshot)):
+        file.write_bytes(content)
+        assert main([*learn, str(folder), "--restore", str(file), "--flash-slots", str(tmp_path / "again")]) == 0
+        out = capsys.readouterr().out
+        assert f"restored {file}" in out and f"written {tmp_path / 'again'}" in out
+        with Board.interpreted(folder) as board:
+            assert board.chip.snapshot() == expected
+            assert expected != snapshot or board.classify(images).classes == answers
+    assert (tmp_path / "again").read_bytes() == data
+    other = designs.generate(network, "ice40", out=tmp_path / "other", **options).folder
+    for folder, content, message in (
+            (folders[0], b"\xff" * len(data), "no state, expected one that a board has kept"),
+            (folders[0], data[:slot.bytes - 1], f"{slot.bytes - 1} bytes, expected at least {slot.bytes}"),
+            (folders[0], data[:300] + bytes([data[300] ^ 1]) + data[301:], "damaged, its checksum does not fit"),
+            (other, data, "damaged or another file, expected what fbnn-hw learn --snapshot wrote")):
+        file.write_bytes(content)
+        assert main([*learn, str(folder), "--restore", str(file)]) == 3
+        assert f"{file}: {message}" in capsys.readouterr().err
+    assert main([*learn, str(other), "--flash-slots", str(file)]) == 2
+    assert "keeps nothing in a flash, expected a design made with generate --keep" in capsys.readouterr().err
 
 
 def test_refusals(network):
