@@ -73,7 +73,7 @@ def link_speeds(design: Design | None = None) -> list[int]:
     parts = [design.target] if design else TARGETS.values()
     for board in boards().values():
         if board.part in parts:
-            clocks = [design.target.clock_of(design.config)] if design else [board.part.clock_hz, board.part.learn_hz]
+            clocks = [design.target.clock_of(design.config)] if design else [board.part.clock_hz, board.part.learn_hz, board.part.limits_hz]
             own = [board.baud(clock_hz, bool(design and design.config.sleeps)) for clock_hz in clocks if clock_hz]
             defaults += own
             divided += [BRIDGES[board.bridge].divides * baud for baud in (*built, *own)]

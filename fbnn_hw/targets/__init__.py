@@ -75,6 +75,7 @@ class Target:
     popcount: str = "lut4"  # "lut4": for LUTs of four inputs; "sum"
     memory_registers: int = 0  # of the memories of a large array (machine.timing), where a block RAM's own delay binds its clock
     learn_hz: int | None = None  # clock of a design that learns, if slower
+    limits_hz: int | None = None  # of one that learns limits (--unknown), or before a camera, if slower
     starts: tuple[str, ...] = ("word",)  # ways to start values (machine.starts): "read", where their choice takes LUTs, and "word"
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
     replay_lut4: int = 0  # LUTs less for a design that learns by replay, which has more of those
@@ -87,7 +88,8 @@ class Target:
 
     def clock_of(self, config: AcceleratorConfig) -> int:
         """Clock in Hz by which frames/s of a design are stated where no other clock is asked for."""
-        hz = (config.learning and self.learn_hz) or self.clock_hz
+        learning = config.learning
+        hz = (learning and (learning.unknown or config.camera) and self.limits_hz) or (learning and self.learn_hz) or self.clock_hz
         if config.sdram:
             return hz if config.learning else self.sdram_hz or hz
         if config.way == "double":
@@ -273,7 +275,8 @@ ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_regis
 # LUTs: about 85 % of the part; on the iCE40, where a flip-flop beside no LUT takes a cell of its own, 5280 / 1.22 less 700 for link and
 # flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
 # not learn 4595, 3734 with lists of reads 5256);
-# clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.
+# clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.  limits_hz is
+# what one seed reached with teach.pt before a camera, which keeps what it learns: docs/device.md.
 # On ECP5 each design was routed from one seed; the slowest is res3mb.  With an SDRAM, of 3mb on the LFE5U-25F, 8 x 32 x 16 (17,381 LUTs
 # here, 19,118 with link and readers) was not routed at 80 MHz, nor 4 x 64 x 16 (15,911 here) at 85 MHz: thousands of wires stayed in
 # conflict.
@@ -282,7 +285,8 @@ TARGETS = {t.name: t for t in (
     Target(
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         43_500_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream", "double"), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
-        ring_words=512, double_hz=45_000_000, encoder_bits=0, starts=("read", "word"), learn_hz=36_000_000, lists_lut4=90, replay_lut4=300),
+        ring_words=512, double_hz=45_000_000, encoder_bits=0, starts=("read", "word"), learn_hz=36_000_000, limits_hz=33_000_000,
+        lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2,

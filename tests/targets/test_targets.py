@@ -5,6 +5,7 @@ import pytest
 
 from fbnn_hw.base.errors import FitError, UsageError
 from fbnn_hw.compile.plan import Attempt, configure, plan
+from fbnn_hw.design import plan as generate_plan
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import Network
 from fbnn_hw.machine.config import AcceleratorConfig
@@ -107,8 +108,11 @@ def test_weights_that_do_not_fit_on_an_ecp5_come_from_the_flash(model, name, wei
 def test_a_design_that_learns_has_a_clock_of_its_own():
     net = network("0.5mb")
     learn = Head.of(net.topology), LearnConfig(12, 200)
-    clocks = [target("ice40").clock_of(plan(net, target("ice40"), learn=learn).config) for learn in (None, learn)]
-    assert clocks == [43.5e6, 36e6]
+    plain, learns = (plan(net, target("ice40"), learn=learn).config for learn in (None, learn))
+    unknown = generate_plan(net, "ice40", learn="nearest-mean", max_classes=12, unknown=True).config
+    configs = plain, learns, unknown, replace(plain, camera="ov7670"), replace(learns, camera="ov7670")
+    assert [target("ice40").clock_of(config) for config in configs] == [43.5e6, 36e6, 33e6, 43.5e6, 33e6]
+    assert target("ecp5").clock_of(unknown) == target("ecp5").clock_of(learns)
 
 
 def test_the_words_of_a_bank_are_those_that_the_blocks_hold():
