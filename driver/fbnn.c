@@ -18,6 +18,7 @@ enum { CLASSES, EXEMPLARS, FROZEN }; /* words of SCALARS */
 #define FORGOTTEN 0x8000u  /* in PRESENTED */
 #define WORDS ((FBNN_HW_THIS_WORD_BITS + 31) / 32)  /* of 32 bits, of a word of the learner's memory */
 #define FIRST_WORDS 8u     /* of an image, before each of which there may be no room: the weights are not loaded */
+#define LAST_WORD 16u      /* reads of STATUS, in which the last word of a weight file has long arrived */
 #define MAGIC 0x316e6266u  /* "fbn1" */
 
 /* Waiting. */
@@ -63,6 +64,8 @@ int fbnn_hw_identify(fbnn_hw *device) {
     word = GET(device, FBNN_HW_IMAGE);
     device->image_bytes = word & FBNN_HW_IMAGE_BYTES;
     device->learns = (word & FBNN_HW_IMAGE_LEARNS) != 0;
+    device->loads = (word & FBNN_HW_IMAGE_LOADS) != 0;
+    device->streams = (word & FBNN_HW_IMAGE_STREAMS) != 0;
     word = GET(device, FBNN_HW_CLASSES);
     device->shipped = (uint16_t)PART(word, FBNN_HW_CLASSES_SHIPPED);
     device->most = (uint16_t)PART(word, FBNN_HW_CLASSES_MOST);
@@ -75,52 +78,77 @@ int fbnn_hw_restart(fbnn_hw *device) {
     return fbnn_hw_identify(device);
 }
 
-static void write_words(fbnn_hw *device, const uint8_t *image, uint32_t count) {
+static void write_words(fbnn_hw *device, uint32_t offset, const uint8_t *image, uint32_t count) {
 #if defined __GNUC__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     if (!((uintptr_t)image & 3)) {
         typedef uint32_t __attribute__((may_alias)) word;
         const word *words = (const word *)(const void *)image;
         for (; count >= 4; count -= 4, words += 4) {
-            PUT(device, FBNN_HW_PIXELS, words[0]);
-            PUT(device, FBNN_HW_PIXELS, words[1]);
-            PUT(device, FBNN_HW_PIXELS, words[2]);
-            PUT(device, FBNN_HW_PIXELS, words[3]);
+            PUT(device, offset, words[0]);
+            PUT(device, offset, words[1]);
+            PUT(device, offset, words[2]);
+            PUT(device, offset, words[3]);
         }
         image = (const uint8_t *)words;
     }
 #endif
     for (; count; count--, image += 4)
-        PUT(device, FBNN_HW_PIXELS, image[0] | (uint32_t)image[1] << 8 | (uint32_t)image[2] << 16 | (uint32_t)image[3] << 24);
+        PUT(device, offset, image[0] | (uint32_t)image[1] << 8 | (uint32_t)image[2] << 16 | (uint32_t)image[3] << 24);
 }
 
-int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *result, int32_t *logits) {
+int fbnn_hw_load(fbnn_hw *device, const uint8_t *file, uint32_t bytes) {
+    uint32_t polls = LAST_WORD, status;
+    if (!device->loads) return FBNN_HW_UNFIT;
+    if (fbnn_hw_restart(device)) return FBNN_HW_STRANGE;
+    write_words(device, FBNN_HW_WEIGHTS, file, bytes / 4);
+    do status = GET(device, FBNN_HW_STATUS);
+    while (!(status & (FBNN_HW_STATUS_LOADED | FBNN_HW_STATUS_STRANGE | FBNN_HW_STATUS_DAMAGED)) && --polls);
+    if (status & FBNN_HW_STATUS_STRANGE) return FBNN_HW_STRANGE;
+    return (status & (FBNN_HW_STATUS_LOADED | FBNN_HW_STATUS_LOST)) == FBNN_HW_STATUS_LOADED ? FBNN_HW_OK : FBNN_HW_DAMAGED;
+}
+
+/* Write an image. */
+static int give(fbnn_hw *device, const uint8_t *image) {
     uint32_t words = device->image_bytes / 4, rest = device->image_bytes % 4, i, word = 0;
     if (settle(device)) return FBNN_HW_TIMEOUT;
-    device->sampled = 0;
     for (i = 0; i < FIRST_WORDS && i < words; i++) {
         if (until(device, FBNN_HW_STATUS_ROOM, FBNN_HW_STATUS_ROOM, 0)) return FBNN_HW_TIMEOUT;
-        write_words(device, image + 4 * i, 1);
+        write_words(device, FBNN_HW_PIXELS, image + 4 * i, 1);
     }
-    write_words(device, image + 4 * i, words - i);
+    write_words(device, FBNN_HW_PIXELS, image + 4 * i, words - i);
     for (i = 0; i < rest; i++) word |= (uint32_t)image[4 * words + i] << 8 * i;
     if (rest) PUT(device, FBNN_HW_PIXELS, word);
     if (GET(device, FBNN_HW_STATUS) & FBNN_HW_STATUS_LOST) return settle(device) ? FBNN_HW_TIMEOUT : FBNN_HW_LOST;
+    return FBNN_HW_OK;
+}
+
+int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *result, int32_t *logits) {
+    uint32_t i, word;
+    int failed = FBNN_HW_OK;
+    if (device->streams != !image) return FBNN_HW_UNFIT;
+    device->sampled = 0;
+    if (image) failed = give(device, image);
+    if (failed) return failed;
     if (until(device, FBNN_HW_STATUS_DONE, FBNN_HW_STATUS_DONE, 1)) return FBNN_HW_TIMEOUT;
 
     word = GET(device, FBNN_HW_RESULT);
     result->answer = (uint16_t)PART(word, FBNN_HW_RESULT_CLASS);
     result->unknown = (word & FBNN_HW_RESULT_UNKNOWN) != 0;
     result->cycles = GET(device, FBNN_HW_CYCLES);
+    if (word & FBNN_HW_RESULT_WRONG) failed = FBNN_HW_LOST;
     if (fbnn_hw_known(device, &result->logits)) result->logits = device->shipped;
     for (i = 0; logits && i < result->logits; i++) logits[i] = (int32_t)GET(device, FBNN_HW_LOGITS + 4 * i);
     PUT(device, FBNN_HW_STATUS, FBNN_HW_STATUS_DONE);
-    device->sampled = 1;
-    return FBNN_HW_OK;
+    device->sampled = !failed;
+    return failed;
 }
 
 int fbnn_hw_classify_many(fbnn_hw *device, const uint8_t *images, size_t count, fbnn_hw_result *results) {
     int failed = FBNN_HW_OK;
-    for (; count && !failed; count--, images += device->image_bytes) failed = fbnn_hw_classify(device, images, results++, 0);
+    for (; count && !failed; count--) {
+        failed = fbnn_hw_classify(device, images, results++, 0);
+        if (images) images += device->image_bytes;
+    }
     return failed;
 }
 

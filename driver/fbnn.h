@@ -9,14 +9,15 @@
 enum {
     FBNN_HW_OK,
     FBNN_HW_TIMEOUT,   /* `polls` reads of STATUS were not enough, or `wait` gave up */
-    FBNN_HW_STRANGE,   /* identify: no accelerator answers, or one of later registers; of the learner's memory: not the design that
-                          registers.h is of */
-    FBNN_HW_LOST,      /* the accelerator did not take the image in time; it is ready for the next */
-    FBNN_HW_UNFIT,     /* the design does not learn, or cannot forget */
+    FBNN_HW_STRANGE,   /* identify: no accelerator answers, or one of later registers; load: weights of another configuration; of the
+                          learner's memory: not the design that registers.h is of */
+    FBNN_HW_LOST,      /* the accelerator did not take the image in time, or the image's packet had another length; it is ready for the
+                          next */
+    FBNN_HW_UNFIT,     /* the design does not learn, or cannot forget, or takes no weights, or its images come the other way */
     FBNN_HW_SAMPLE,    /* no image was classified before */
     FBNN_HW_LABEL,     /* no class known, nor the next new one, nor one that can be forgotten */
     FBNN_HW_FROZEN,    /* the learner is frozen */
-    FBNN_HW_DAMAGED    /* restore: the check sum is wrong, or the snapshot is of another design */
+    FBNN_HW_DAMAGED    /* restore: the check sum is wrong, or the snapshot is of another design; load: it is wrong, or the length */
 };
 
 typedef struct {
@@ -35,6 +36,8 @@ typedef struct {
     uint32_t image_bytes : 24; /* of an image: R, G, B of each pixel, row by row, or packed levels */
     uint32_t learns : 1;  /* the design learns */
     uint32_t sampled : 1; /* an image was classified, so that it can be learned */
+    uint32_t loads : 1;   /* fbnn_hw_load loads the weights */
+    uint32_t streams : 1; /* images come as a stream, not from the driver */
 } fbnn_hw;
 
 typedef struct {
@@ -49,10 +52,15 @@ typedef struct {
 /* Find out what is there.  Comes first, and after a reset. */
 int fbnn_hw_identify(fbnn_hw *device);
 
-/* Reset the accelerator; a learner begins again with its shipped classes. */
+/* Reset the accelerator; a learner begins again with its shipped classes, and weights that were loaded have to be loaded anew. */
 int fbnn_hw_restart(fbnn_hw *device);
 
-/* Classify an image of `image_bytes` bytes, fastest where its address is a multiple of four.  logits: room for `most`, or 0. */
+/* Reset the accelerator and load weights.bin, of any network of its configuration; of a design with LOADS, before the first image.
+   The register WEIGHTS then has the file's CRC-32. */
+int fbnn_hw_load(fbnn_hw *device, const uint8_t *file, uint32_t bytes);
+
+/* Classify an image of `image_bytes` bytes, fastest where its address is a multiple of four.  logits: room for `most`, or 0.  image: 0 where
+   `streams` is 1; then it waits for the result of the oldest image that came as a stream. */
 int fbnn_hw_classify(fbnn_hw *device, const uint8_t *image, fbnn_hw_result *result, int32_t *logits);
 
 /* Classify `count` images that follow each other, into as many results, until one fails. */

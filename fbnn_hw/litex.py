@@ -5,6 +5,7 @@
 docs/integration.md, "LiteX", says what software finds.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ class Accelerator(migen.Module, csr.AutoCSR):
     config : CSRStatus
         The configuration id, which names the hardware.
     weights : stream.Endpoint, restart : Signal
-        Where weights are streamed, `s_axis_weights` and `restart` as docs/integration.md has them.
+        Where weights are streamed, `s_axis_weights` and `restart` as docs/processor.md has them.
+    image : stream.Endpoint
+        With --wrapper wishbone-dma, `s_axis_image`: the bytes of an image, `last` with the last one.
 
     Raises UsageError where the folder has no such wrapper, InputError where it is none of a design.
     """
@@ -62,10 +65,14 @@ class Accelerator(migen.Module, csr.AutoCSR):
             self.weights, self.restart = stream.Endpoint([("data", design.config.beat_bits)]), migen.Signal()
             ports |= {"i_s_axis_weights_tdata": self.weights.data, "i_s_axis_weights_tvalid": self.weights.valid,
                       "o_s_axis_weights_tready": self.weights.ready, "o_restart": self.restart}
+        if json.loads(design.read("registers.json"))["streams"]:
+            self.image = stream.Endpoint([("data", 8)])
+            ports |= {"i_s_axis_image_tdata": self.image.data, "i_s_axis_image_tvalid": self.image.valid,
+                      "i_s_axis_image_tlast": self.image.last, "o_s_axis_image_tready": self.image.ready}
         self.specials += migen.Instance(WISHBONE, **ports)
         platform.add_source(str(path / f"{WISHBONE}.v"))
         platform.add_source(str(path / "accelerator.v"))
-        if design.config.weights == "memory":
+        if design.config.way == "memory":
             platform.add_source(str(path / "weights.hex"))
 
 

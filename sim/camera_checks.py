@@ -1,5 +1,6 @@
 """A plain sensor with any timing, and the check of the camera front end beside it: an image is right, or said to be torn."""
 
+import os
 import random
 from dataclasses import dataclass, field, replace
 
@@ -8,9 +9,10 @@ import numpy as np
 from fbnn_hw.reference import camera, encode
 from fbnn_hw.rtl.camera.sensors import HM01B0, OV7670
 
-SMALL = {"ov7670": replace(OV7670, width=23, height=20), "hm01b0": replace(HM01B0, width=20, height=19, href=0)}
-SIZE = 4
+SIZE = 4 if os.environ.get("FBNN_SLOW") else 2
 """Pixels a side of the images of a small sensor."""
+SMALL = {"ov7670": replace(OV7670, width=4 * SIZE + 7, height=4 * SIZE + 4),
+         "hm01b0": replace(HM01B0, width=4 * SIZE + 4, height=4 * SIZE + 3, href=0)}
 TICK = 400
 """Clocks of a tick."""
 

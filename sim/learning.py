@@ -1,5 +1,6 @@
 """A learner with banks and an array of its own, for simulation, and designs of it: name -> `Case`."""
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ from fbnn_hw.rtl.learning.learner import Learner as LearnerHardware
 from fbnn_hw.rtl.spram import SinglePortMemory
 
 ALIGNED = 3
+STEPS = 70 if os.environ.get("FBNN_SLOW") else 35
+"""Commands of a run, unless the case says so."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Case:
     shipped: int = 0
     shape: tuple = (4, 16)
     boot: str = "rows"
-    steps: int = 70
+    steps: int = STEPS
     noise: float = 0.45
     grows: float = 0
     gaps: tuple = (0, 0, 0)

@@ -16,8 +16,10 @@ from fbnn_hw.simulate import virtual
 from sim.link_board import CLASSES, IMAGE, MARK, MODEL, SIZE, WORDS, LinkBoard, Twin, answer
 
 CLOCKS = 4
-FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 10_000))
+FRAMES = int(os.environ.get("FBNN_FUZZ_FRAMES", 10_000 if os.environ.get("FBNN_SLOW") else 2_000))
 """Random frames."""
+LEVEL = "-O1" if FRAMES > 2_000 else None
+"""Options of the C++ compiler: many frames run for longer than it takes to compile them well."""
 LIMIT = 100_000
 
 
@@ -42,7 +44,7 @@ def run_ahead(tmp_path_factory):
 def board(tmp_path_factory, learns=False, ahead=False):
     folder = tmp_path_factory.mktemp("link")
     (folder / "board.v").write_text(convert(LinkBoard(CLOCKS, learns, ahead), "board"))
-    program = virtual.verilate([folder / "board.v"], folder / "build", level="-O1")  # it runs for long
+    program = virtual.verilate([folder / "board.v"], folder / "build", level=LEVEL)
 
     def send(texts):
         script = bytearray()

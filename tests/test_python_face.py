@@ -4,6 +4,7 @@ import importlib
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from fbnn_hw.board.taught import Taught
 from fbnn_hw.data import folder as folders
 from fbnn_hw.design import output
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate import virtual
 from tests import strategies, virtual_boards
 
 ROOT = Path(__file__).parents[1]
@@ -27,9 +29,9 @@ import tour  # noqa: E402
 
 @pytest.fixture(autouse=True, scope="module")
 def fast():
-    """The board gives up soon, and is compiled with optimisation: it runs for long."""
+    """The board gives up soon, and is compiled with optimisation: it runs for long, as no simulation does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FBNN_OPTIMISE", "-O1")
+        patch.setattr(virtual, "verilate", partial(virtual.verilate, level="-O1"))
         virtual_boards.impatient(patch)
         yield
 

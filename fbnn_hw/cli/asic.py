@@ -52,7 +52,7 @@ def run(args: Args, out: Output) -> None:
     images = test_images(design.config.size, args.images)
     _common.keep_folder(out, design)
     where = design.folder / "asic"
-    weights = design.read("weights.hex").decode() if design.config.weights == "memory" else None
+    weights = design.read("weights.hex").decode() if design.config.way == "memory" else None
     made = asic.synthesise(design.read("accelerator.v").decode(), weights, library, round(1e6 / args.clock), where)
     memories = asic.memories(made["netlist"], choices)
     gates = netlist.Gates(tuple(where / name for name in ("netlist.v", "cells.v", "memories.v")), made["cells"])

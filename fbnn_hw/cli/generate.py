@@ -29,7 +29,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--outputs", type=_common.count, metavar="P", help="output channels a cycle, a power of two from Q to L")
     parser.add_argument("--weights", choices=WAYS.values(),
                         help="where the weights are: all on the chip, or in a flash, one at twice the design's clock, or an SDRAM, from "
-                        "which they come anew for each frame (default: on the chip where they fit, else in a flash)")
+                        "which they come anew for each frame; or ram: on the chip, loaded by a program after each reset (default: on the "
+                        "chip where they fit, else in a flash)")
     parser.add_argument("--input", choices=INPUTS, default=INPUTS[0],
                         help="what comes of each pixel: its bytes, or the levels that the network makes of them, which are fewer bits for "
                         "a slow line (default: rgb)")
@@ -59,7 +60,7 @@ def arguments(parser: Parser) -> None:
                         help="on a board images come from this sensor, buttons teach, LEDs answer: no computer (fbnn-hw help device.md)")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator; with wishbone and axi-lite registers for a "
-                        "processor, and a driver in C (fbnn-hw help processor)")
+                        "processor, and a driver in C; with -dma images come by AXI4-Stream beside them (fbnn-hw help processor)")
     parser.add_argument("--top", metavar="NAME",
                         help="also one file NAME.v, in which the top module is NAME and the names of all others begin with it, so that two "
                         "designs go into one project (fbnn-hw help integration)")
@@ -68,8 +69,10 @@ def arguments(parser: Parser) -> None:
 
 
 def _coming(config):
-    """Lines on weights from an SDRAM, or from a flash at twice the clock, and on images that come as levels."""
-    if config.way == "double":
+    """Lines on weights that are loaded, from an SDRAM, or from a flash at twice the clock, and on images that come as levels."""
+    if config.loads:
+        yield f"weights a file of {config.load_bytes:,} bytes, which a program loads after each reset"
+    elif config.way == "double":
         yield f"flash   at twice the clock of the design, {config.stream_bits_per_cycle:.1f} bits of weights a cycle"
     elif config.sdram:
         yield (f"SDRAM   {config.beat_bits} lines, {config.stream_bits_per_cycle:.1f} bits of weights a cycle; "

@@ -8,7 +8,7 @@ import numpy as np
 from ..base.errors import FitError
 from ..ir.network import Topology
 from ..machine.step import FIELD_VALUES
-from ..targets import Target
+from ..targets import ON_CHIP, Target
 from . import graph
 from .graph import MOST_TERMS
 
@@ -31,7 +31,7 @@ def check(topology: Topology, target: Target, shapes: list[tuple[int, int, int]]
     _check_terms(topology, MOST_TERMS, of_pixels=False)  # what the graph itself takes
     lanes = max(shape[1] for shape in shapes)
     made = graph.build(topology, lanes)
-    most = {way: FIELD_VALUES - 1 if way == "memory" else target.ring_words for way in ways}
+    most = {way: FIELD_VALUES - 1 if way in ON_CHIP else target.ring_words for way in ways}
     limit = max(most.values())
     words, fan_in, name = max(((_least_words(each, lanes), each.fan_in, each.op.name) for each in made.sums
                                if each.layer.kind in ("conv", "dense", "logits")), key=itemgetter(0))

@@ -10,7 +10,7 @@ from ..machine.config import AcceleratorConfig
 from ..machine.learner import MOST_EXEMPLARS, Learn
 from ..machine.protocol import LOGIT_BITS
 from ..machine.step import FIELD_VALUES
-from ..targets import Target
+from ..targets import ON_CHIP, Target
 from . import schedule
 from .exemplars import learning_plan
 from .residents import residents
@@ -43,14 +43,16 @@ def configure(network: Network, target: Target, attempt: Attempt) -> tuple[Accel
     program = schedule.build(network, *attempt.shape, bool(learn), min(FIELD_VALUES, target.bank_words or FIELD_VALUES),
                              attempt.start_reads and whole, attempt.beside)
     _check_words(network.topology, program, target, weights)
-    common = _common_fields(network, target, program, "memory" if weights == "memory" else "stream", rows)
+    common = _common_fields(network, target, program, "memory" if weights in ON_CHIP else "stream", rows)
     if weights == "sdram":
         common |= {"beat_bits": target.sdram_lines, "burst": timing.BURST}
     elif weights == "double":
         common["beat_bits"] = 16
+    elif weights == "ram":
+        common["loads"] = True
     if timing.large(attempt.shape[1]) and not learn:
         common["memory_registers"] = target.memory_registers
-    with_weights = _with_memory if weights == "memory" else _with_stream
+    with_weights = _with_memory if weights in ON_CHIP else _with_stream
     config = with_weights(common, network.topology, target, program, learn)
     return (replace(config, image_steps=_image_steps(config, program)) if attempt.beside else config), program
 
@@ -167,7 +169,7 @@ def _check_words(topology, program, target, weights):
                        f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(smaller) or 'more --lanes'}")
     for step in program.steps:
         op = next(layer for layer in program.layers if layer.label == step.layer).ops[0]
-        if weights != "memory" and step.tile_words > target.ring_words:
+        if weights not in ON_CHIP and step.tile_words > target.ring_words:
             # A copy or a pooling sums no products.
             inputs = op.fan_in(*topology.input_shapes(op)) or step.tile_words * program.shape[1]
             fits = inputs * target.ring_words // step.tile_words

@@ -10,7 +10,7 @@ from ..ir.network import LATENT, Network
 from ..machine import cycles, timing
 from ..machine.config import AcceleratorConfig, check_shape
 from ..machine.learner import Learn
-from ..targets import CHOSEN, WAYS, Target
+from ..targets import CHOSEN, ON_CHIP, WAYS, Target
 from . import bounds, schedule
 from .area import lut4
 from .configure import Attempt, Shape, configure
@@ -68,7 +68,7 @@ def plan(network: Network, target: Target, pixels: int | None = None, lanes: int
     ways = _ways(target, weights)
     names = [op.name for op in network.topology.ops]
     if learn and network.topology.weight_shapes().keys().isdisjoint(names[:names.index(LATENT) + 1]):
-        ways = [way for way in ways if way == "memory"]
+        ways = [way for way in ways if way in ON_CHIP]
         if not ways:
             raise FitError(f"--learn: no layer up to {LATENT} has weights, and a design of {target.name} that learns streams some; use a "
                            "target that keeps all weights on the chip, such as ecp5")
@@ -140,7 +140,7 @@ def best(network: Network, target: Target, shapes: list[Shape], weights: str, le
             continue
         if chosen is None or choice.frame.total < chosen.frame.total:
             chosen = replace(choice, rejected_shape=rejected)
-        if weights == "memory":
+        if weights in ON_CHIP:
             break
     if chosen and learner:
         chosen = _with_learning_cost(network, target, learner, chosen)
@@ -149,7 +149,7 @@ def best(network: Network, target: Target, shapes: list[Shape], weights: str, le
 
 def _best_of_shape(network, target, shape, weights, learner):
     """The fastest `Plan` of one shape.  Raises the first FitError where none fits."""
-    if learner and not learner[1].slots and weights != "memory":
+    if learner and not learner[1].slots and weights not in ON_CHIP:
         with suppress(FitError):
             few = learner[0], replace(learner[1], slots=ENOUGH_EXEMPLARS * learner[1].max_classes)
             return _best_of_shape(network, target, shape, weights, few)
@@ -191,7 +191,7 @@ def try_one(network: Network, target: Target, attempt: Attempt) -> Plan:
         advice = "fewer --outputs" if outputs > pixels else "--learn prototypes" if prototypes else "a larger part"
         raise FitError(f"--outputs {outputs}: the engine needs about {need:,} LUT4, {target.part} gives {limit:,} to it; use {advice}")
     passes = cycles.passes(config)
-    if attempt.weights != "memory":
+    if attempt.weights not in ON_CHIP:
         better, shorter = with_late_rows(config, program, passes)
         if not limit or lut4(better, target) <= limit:
             config, passes = better, shorter
@@ -220,7 +220,7 @@ def _with_learning_cost(network, target, learner, choice):
     unlearned, program = configure(network, target, plain)
     without = cycles.passes(unlearned).later
     chosen = choice
-    if config.way != "memory" and not settings.slots:
+    if config.way not in ON_CHIP and not settings.slots:
         logits = next(layer.label for layer in program.layers if layer.kind == "logits")
         chosen = choose_exemplars(plan_with, without, logits, ENOUGH_EXEMPLARS * settings.max_classes)
     return replace(chosen, rejected_shape=choice.rejected_shape, frame_without_learning=without,

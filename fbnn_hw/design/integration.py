@@ -4,6 +4,7 @@ docs/integration.md explains the ports.
 """
 
 import re
+from functools import partial
 
 from .. import __version__
 from ..rtl.axi_stream import AxiStreamWrapper
@@ -14,7 +15,9 @@ from . import registers
 AXI_STREAM, WISHBONE, AXI_LITE = "accelerator_axis", "accelerator_wb", "accelerator_axil"
 """The modules that `generate --wrapper` puts around an accelerator."""
 WRAPPERS = {"axi-stream": (AXI_STREAM, AxiStreamWrapper, "aclk"), "wishbone": (WISHBONE, WishboneWrapper, "wb_clk_i"),
-            "axi-lite": (AXI_LITE, AxiLiteWrapper, "aclk")}
+            "axi-lite": (AXI_LITE, AxiLiteWrapper, "aclk"),
+            "wishbone-dma": (WISHBONE, partial(WishboneWrapper, streams=True), "wb_clk_i"),
+            "axi-lite-dma": (AXI_LITE, partial(AxiLiteWrapper, streams=True), "aclk")}
 """{value of --wrapper: (module, component, its clock)}."""
 MEANING = {
     "clk": "every register takes its rising edge", "rst": "synchronous, active high, at least one cycle",
@@ -24,6 +27,8 @@ MEANING = {
     "standby": "1: the banks rest; only while busy is 0 and no image comes",
     "pause": "1: no image is loaded, since the learner's memory is read or written word by word",
     "busy": "0 while it waits for an image or takes one", "step": "steps of the program begun, for observers",
+    "loaded": "1: weights.bin is loaded", "strange": "1: it is of another configuration", "damaged": "1: its check sum is wrong",
+    "checksum": "the CRC-32 of the weights that have come",
     "command": "from bit 0 on: command (3 bits), label, count (8 bits)",
     "refused": "the last command had an illegal label, or found it frozen",
     "known": "number of classes", "used": "number of exemplars", "frozen": "1 while it is frozen",
@@ -108,7 +113,7 @@ def files(config, clock_hz, folder, design, wrapper=None, top=None, models=()):
                     module.replace("accelerator", "instance") + ".v": instance(
                         ports(sources[f"{module}.v"], module), module, config.takes_levels)}
         if wrapper != "axi-stream":
-            written |= registers.files(config)
+            written |= registers.files(config, wrapper.endswith("-dma"))
     waiver = "accelerator.vlt"
     if top:
         sources, waiver = _renamed(sources, module, top), f"{top}.vlt"

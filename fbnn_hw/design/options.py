@@ -21,7 +21,7 @@ INPUTS = "rgb", "levels"
 """What an accelerator takes of a pixel: its bytes, or the levels that its network makes of them."""
 STARTS = "model", "empty"
 """The classes that a learner begins with."""
-WRAPPERS = ("axi-stream", "wishbone", "axi-lite")
+WRAPPERS = ("axi-stream", "wishbone", "axi-lite", "wishbone-dma", "axi-lite-dma")
 """What can stand around an accelerator; design.integration writes them."""
 TOP = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
 VERILOG = frozenset(
@@ -53,11 +53,11 @@ class Options:
     - start: with `learn`: "model", from the classes of the network on, or "empty", with no class; by default "model" with replay.
     - pixels, lanes, outputs: size of the array; by default the fastest that fits.
     - wrapper: "axi-stream" adds a module with AXI4-Stream ports around the accelerator; "wishbone" and "axi-lite" one with registers on a
-      bus of 32 bits, and a driver in C.
+      bus of 32 bits, and a driver in C; with "-dma" behind it images come by AXI4-Stream.
     - top: the name of a module: one more file of Verilog has it as its top, and the names of all other modules begin with it.
     - duty_cycle: between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
-    - weights: where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design) or "sdram"; by default on the
-      chip where they fit, else in a flash.
+    - weights: where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design), "sdram" or "ram" (on the
+      chip, loaded after each reset through a port or by registers); by default on the chip where they fit, else in a flash.
     - input: what the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it, which are fewer bits.
     - camera: "ov7670" or "hm01b0": on a board images come from this sensor, and buttons teach.
 

@@ -137,7 +137,7 @@ def parameters(plan, boot_bytes, frame_bytes):
         "MAX_IMAGES": MAX_IMAGES, "IMAGE_BYTES": config.image_bytes, "SCORE_BITS": config.score_bits,
         "CLASS_BITS": config.result_bits, "LANES": config.lanes,
         "STEP_BITS": len(config.program).bit_length()}
-    if config.weights == "stream":
+    if config.takes_weights:
         macros |= {"STREAM": 1, "BOOT_BYTES": boot_bytes, "FRAME_BYTES": frame_bytes, "BEAT_BYTES": config.beat_bits // 8,
                    "BURST": config.burst}
     if config.learning:
@@ -169,11 +169,15 @@ def write(plan, network, target, root, images, wrapper=None, top=None, written=N
         if config.learning:
             tables = boot_rows(config.learning, config.learning.learner(network))
         boot_image, frame_image = weights.split(network, plan.program, config, tables)
-        files["weights.bin"] = boot_image + frame_image
-        files["weights.hex"] = bits.bytes_hex(boot_image + frame_image)
     else:
         shipped = config.learning.learner(network).shipped if config.learning else None
-        files["weights.hex"] = weights.memory(network, plan.program, shipped)
+        if config.loads:
+            boot_image = weights.loadable(network, plan.program, config, shipped)
+        else:
+            files["weights.hex"] = weights.memory(network, plan.program, shipped)
+    if config.takes_weights:
+        files["weights.bin"] = boot_image + frame_image
+        files["weights.hex"] = bits.bytes_hex(boot_image + frame_image)
     places = layout(plan)
     figures = estimate(plan, target)
     files |= {
@@ -183,7 +187,7 @@ def write(plan, network, target, root, images, wrapper=None, top=None, written=N
     for name in ("testbench.v", "sim.v", "bench.py", "bench.cpp", "test_accelerator.py", "ci.yml"):
         files[name] = (BENCH / name).read_text()
     files["simulator.py"] = (BENCH.parent / "simulator.py").read_text()
-    images_read = ("weights.hex",) if config.weights == "memory" else ()
+    images_read = ("weights.hex",) if config.way == "memory" else ()
     models = ("SB_SPRAM256KA.v",) if config.technology == "ice40-spram" else ()
     sources = {name: files[name] for name in ("accelerator.v", *images_read)}
     files |= integration.files(config, figures["clock_hz"], own, sources, wrapper, top, models)

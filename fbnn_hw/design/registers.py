@@ -11,15 +11,16 @@ from ..machine.registers import ADDRESS_BITS, LOGITS, PATIENCE, REGISTERS, Field
 DRIVER = bundled("driver")
 
 
-def files(config: AcceleratorConfig) -> dict[str, str]:
-    """{file name: text}."""
+def files(config: AcceleratorConfig, streams: bool = False) -> dict[str, str]:
+    """{file name: text}.  streams, here and below: images come as a stream."""
     driver = {path.name: path.read_text() for path in sorted(DRIVER.glob("fbnn.*"))}
-    return driver | {"registers.h": header(config), "registers.json": description(config), "registers.md": page(config)}
+    return driver | {"registers.h": header(config, streams), "registers.json": description(config, streams),
+                     "registers.md": page(config, streams)}
 
 
-def header(config: AcceleratorConfig) -> str:
+def header(config: AcceleratorConfig, streams: bool = False) -> str:
     """registers.h: offsets, fields and, of this design, the values of the constant registers."""
-    values = constants(config)
+    values = constants(config, streams)
     lines = [f"/* The registers of an accelerator, written by fbnn-hw {__version__}; registers.md describes them.  Offsets count bytes. */",
              "#ifndef FBNN_HW_REGISTERS_H", "#define FBNN_HW_REGISTERS_H", ""]
     for register in REGISTERS:
@@ -35,24 +36,25 @@ def header(config: AcceleratorConfig) -> str:
     return "\n".join([*lines, "", "#endif", ""])
 
 
-def description(config: AcceleratorConfig) -> str:
+def description(config: AcceleratorConfig, streams: bool = False) -> str:
     """registers.json: what a program can read of the registers that this design has."""
-    values = constants(config)
+    values = constants(config, streams)
     return json.dumps({
-        "address_bits": ADDRESS_BITS, "word_bits": 32, "registers": [
+        "address_bits": ADDRESS_BITS, "word_bits": 32, "streams": streams, "registers": [
             {"name": r.name, "offset": r.offset, "words": r.words, "access": r.access, "meaning": r.meaning,
              **({"value": values[r.name]} if r.name in values else {}),
              "fields": [{"name": f.name, "low": f.low, "bits": f.bits, "meaning": f.meaning} for f in r.fields]}
-            for r in of_design(config)], "learner": {name: value for name, (value, _) in geometry(config).items()}}, indent=1) + "\n"
+            for r in of_design(config, streams)],
+        "learner": {name: value for name, (value, _) in geometry(config).items()}}, indent=1) + "\n"
 
 
-def page(config: AcceleratorConfig) -> str:
+def page(config: AcceleratorConfig, streams: bool = False) -> str:
     """registers.md, from driver/registers.md."""
-    values = constants(config)
+    values = constants(config, streams)
     constant = ["| constant of this design | value |", "|---|---|", *(f"| {name} | `{value:#010x}` |" for name, value in values.items()),
                 *(f"| {name}: {meaning} | {value} |" for name, (value, meaning) in geometry(config).items())]
-    fills = {"table": "\n".join(table(of_design(config))), "constants": "\n".join(constant), "bits": ADDRESS_BITS, "patience": PATIENCE,
-             "logits": f"{LOGITS:#x}"}
+    fills = {"table": "\n".join(table(of_design(config, streams))), "constants": "\n".join(constant), "bits": ADDRESS_BITS,
+             "patience": PATIENCE, "logits": f"{LOGITS:#x}"}
     text = (DRIVER / "registers.md").read_text()
     for name, value in fills.items():
         text = text.replace(f"{{{name}}}", str(value))
@@ -79,4 +81,5 @@ def _bits(field: Field) -> str:
 
 def _what(register: Register) -> str:
     """The comment of a register in C."""
-    return ": ".join(filter(None, (register.access + ", of designs that learn" * register.learns, register.meaning)))
+    of = ", of designs that learn" * register.learns + ", of designs with LOADS" * register.loads
+    return ": ".join(filter(None, (register.access + of, register.meaning)))

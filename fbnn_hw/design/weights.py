@@ -1,9 +1,12 @@
 """Weights as the files that memories and flashes are filled from."""
 
+from zlib import crc32
+
 import numpy as np
 
 from ..base import bits
 from ..compile import schedule
+from ..machine.protocol import config_mark
 from ..machine.transfers import residents_of
 
 
@@ -34,8 +37,18 @@ def memory(network, program, shipped=None):
 
     shipped: bits of the weights that a learner starts with; they follow all others.
     """
+    return "".join(row[::-1].tobytes().hex() + "\n" for row in _packed(network, program, shipped))
+
+
+def loadable(network, program, config, shipped=None):
+    """A weight file, bytes: what `rtl.weight_file` takes after a reset.  shipped: as of `memory`."""
+    file = config_mark(config.id) + _packed(network, program, shipped).tobytes()
+    return file + crc32(file).to_bytes(4, "little")
+
+
+def _packed(network, program, shipped):
+    """All weight words, uint8 (words, bytes), the lowest byte first."""
     words = np.concatenate(list(schedule.weight_words(network, program).values()))
     if shipped is not None:
         words = np.concatenate([words, np.pad(shipped.reshape(-1), (0, -shipped.size % words.shape[1])).reshape(-1, words.shape[1])])
-    packed = np.packbits(words, axis=1, bitorder="little")[:, ::-1]
-    return "".join(row.tobytes().hex() + "\n" for row in packed)
+    return np.packbits(words, axis=1, bitorder="little")

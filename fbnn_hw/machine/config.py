@@ -84,6 +84,7 @@ class AcceleratorConfig:
     sleeps: bool = False  # between frames: clock stopped, flash in deep power-down, banks in standby
     beat_bits: int = 8  # of a beat of the weight stream: a byte of a flash, two of one at twice the clock, a word of an SDRAM
     burst: int = 1  # beats of the weight stream that can be taken in a row; a pause of a cycle follows
+    loads: bool = False  # the memory of all weights is filled through the weight stream after reset, with a weight file
     keeps: bool = False  # a keeper saves what the learner knows in the flash, and loads it after reset
     camera: str = ""  # sensor whose images it takes on a board, of `device.CAMERAS`; none: they come over the link
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
@@ -97,7 +98,17 @@ class AcceleratorConfig:
     @property
     def way(self) -> str:
         """How it has its weights, a key of `targets.WAYS`."""
-        return "sdram" if self.sdram else "double" if self.beat_bits > 8 else self.weights
+        return "sdram" if self.sdram else "double" if self.beat_bits > 8 else "ram" if self.loads else self.weights
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether weights come through a port, `weights`."""
+        return self.weights == "stream" or self.loads
+
+    @property
+    def load_bytes(self) -> int:
+        """Bytes of a weight file: the configuration's mark, the weight words, a CRC-32."""
+        return 4 + self.weight_words * self.word_bits // 8 + 4
 
     @property
     def stream_bits_per_cycle(self) -> float:

@@ -79,10 +79,9 @@ def stream_cycles(bits: int, beat_bits: int, burst: int) -> int:
 class _NoMover:
     """Takes the mover's place in a design whose weights all lie in memory: every word is at hand, nothing moves."""
 
-    booted = 0
-
-    def __init__(self):
+    def __init__(self, config):
         self.opened = []
+        self.booted = (2 * config.load_bytes - 1) * config.loads  # of a source that gives a byte in two cycles, as a flash does
 
     def begin(self, now):
         return ()
@@ -329,7 +328,7 @@ class Run:
     def __init__(self, config):
         self.config = config
         self.streams = config.weights == "stream"
-        self.mover: Any = Mover(config) if self.streams else _NoMover()
+        self.mover: Any = Mover(config) if self.streams else _NoMover(config)
         self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
         self.pending = []  # cycles in which a drain of the current step takes the port
         self.image_came = False  # during the pass before
@@ -381,7 +380,10 @@ class Run:
         self.mover.run(closed, lambda cycle: cycle)
         booted = max(now, self.mover.booted)
         if self.config.learning:
-            booted = max(booted, self.config.learning.boot_cycles)
+            plan = self.config.learning
+            booted = max(booted, plan.boot_cycles)
+            if self.config.loads and (shipped := plan.boot_cycles - plan.pass_cycles):  # which come when all weights are there
+                booted = max(booted, self.mover.booted + 1 + shipped)
         start = booted + self.load[booted > 0]
         # Resident rows wait while pixels come in, and one cycle longer.
         self.mover.run(start + 1, lambda cycle: max(cycle, start + 1))

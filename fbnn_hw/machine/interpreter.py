@@ -133,7 +133,10 @@ class Machine:
         path = Path(folder)
         try:
             config = AcceleratorConfig.from_json((path / "config.json").read_text())
-            if config.weights == "memory":
+            if config.loads:
+                words = np.frombuffer((path / "weights.bin").read_bytes()[4:-4], np.uint8)
+                words = np.unpackbits(words, bitorder="little").reshape(-1, config.outputs, config.lanes)[:config.shipped_base]
+            elif config.weights == "memory":
                 words = memory_words((path / "weights.hex").read_text(), config.outputs, config.lanes)[:config.shipped_base]
             else:
                 data = (path / "weights.bin").read_bytes()

@@ -39,7 +39,8 @@ class Register(NamedTuple):
     """32 bits at an offset.
 
     access: "constant", "read", "write", "read, write" or "read, clear", where a 1 that is written clears the bit.  learns: only designs
-    that learn have it.  words: that follow each other.
+    that learn have it.  words: that follow each other.  loads: only designs whose weights are loaded have it.
+    streams: only those whose images come as a stream have it, or with False only the others.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Register(NamedTuple):
     fields: tuple[Field, ...] = ()
     learns: bool = False
     words: int = 1
+    loads: bool = False
+    streams: bool | None = None
 
     def pack(self, *values: int) -> int:
         """The word with these values of its fields, in their order."""
@@ -65,8 +68,9 @@ REGISTERS = (
         Field("VERSION", 0, 8, f"of the registers, {VERSION}"), Field("MAGIC", 8, 24, f"{MAGIC:#x}, the letters fbn"))),
     Register("CONFIG", 0x04, "constant", "the configuration id of config.json, which names the hardware"),
     Register("IMAGE", 0x08, "constant", "of an image", (
-        Field("BYTES", 0, 24, "bytes, as PIXELS takes them"), Field("PIXEL_BITS", 24, 6, "bits of a pixel: 24 of RGB, fewer of levels"),
-        Field("LEARNS", 31, 1, "the design learns"))),
+        Field("BYTES", 0, 24, "bytes, as PIXELS takes them"), Field("PIXEL_BITS", 24, 5, "bits of a pixel: 24 of RGB, fewer of levels"),
+        Field("STREAMS", 29, 1, "images come at the port s_axis_image, and there is no PIXELS"),
+        Field("LOADS", 30, 1, "its weights are loaded, by WEIGHTS"), Field("LEARNS", 31, 1, "the design learns"))),
     Register("CLASSES", 0x0C, "constant", "numbers of classes", (
         Field("SHIPPED", 0, 16, "known after reset"), Field("MOST", 16, 16, "that there is room for"))),
     Register("CONTROL", 0x20, "write", "", (
@@ -82,15 +86,21 @@ REGISTERS = (
         Field("PENDING", 6, 1, "a command or an access is not over"),
         Field("REFUSED", 7, 1, "the last command had an illegal label, or the learner was frozen"),
         Field("FROZEN", 8, 1, "the learner is frozen"),
+        Field("LOADED", 9, 1, "the weights are loaded, of a design with LOADS; before, no image is taken"),
+        Field("STRANGE", 10, 1, "the weights are of another configuration; nothing was loaded"),
+        Field("DAMAGED", 11, 1, "the check sum of the weights is wrong"),
         Field("KNOWN", 16, 16, "classes that the learner knows now; so many logits are there"))),
     Register("INTERRUPT", 0x28, "read, write", "bits of STATUS that raise `irq`, a level", (
         Field("DONE", 0, 1, "a result is there"), Field("FINISHED", 1, 1, "a command ended"))),
     Register("PIXELS", 0x2C, "write", f"four bytes of an image, the first lowest; waits up to {PATIENCE} clocks for room.  An image begins "
-             "with a word; bytes of its last word that are too many are dropped"),
+             "with a word; bytes of its last word that are too many are dropped", streams=False),
     Register("RESULT", 0x30, "read", "while DONE", (
-        Field("CLASS", 0, 16, "the class"), Field("UNKNOWN", 16, 1, "the learner takes the image for none that it knows"))),
+        Field("CLASS", 0, 16, "the class"), Field("UNKNOWN", 16, 1, "the learner takes the image for none that it knows"),
+        Field("WRONG", 17, 1, "with STREAMS: the packet of the image had another length"))),
     Register("CYCLES", 0x34, "read", "clocks from an image's last byte to its result, modulo 2^24; while DONE"),
     Register("IMAGES", 0x38, "read", "results taken since reset, modulo 2^16"),
+    Register("WEIGHTS", 0x3C, "read, write", "writes: four bytes of weights.bin, the first lowest, from its first byte on after a reset; "
+             "reads: the CRC-32 of what has come, without the file's own", loads=True),
     Register("COMMAND", 0x40, "write", "a command to the learner; dropped while PENDING", (
         Field("NUMBER", 0, 3, ", ".join(f"{c.value} {c.name.lower()}" for c in Command) + "; others do nothing"),
         Field("LABEL", 8, 16, "learn, store: the class number"),
@@ -106,11 +116,11 @@ REGISTERS = (
 BY_NAME = {register.name: register for register in REGISTERS}
 
 
-def of_design(config: AcceleratorConfig) -> list[Register]:
-    """The registers that a design has, with as many words as it uses."""
+def of_design(config: AcceleratorConfig, streams: bool = False) -> list[Register]:
+    """The registers that a design has, with as many words as it uses.  streams: its images come as a stream."""
     words = {"LOGITS": config.result_classes, "DATA": data_words(config.learning) if config.learning else 0}
     return [register._replace(words=words.get(register.name, register.words)) for register in REGISTERS
-            if config.learning or not register.learns]
+            if (config.learning or not register.learns) and (config.loads or not register.loads) and register.streams in (None, streams)]
 
 
 def data_words(plan: LearnPlan) -> int:
@@ -118,12 +128,12 @@ def data_words(plan: LearnPlan) -> int:
     return -(-plan.host_bits // 32)
 
 
-def constants(config: AcceleratorConfig) -> dict[str, int]:
-    """{name: value} of the constant registers of a design."""
+def constants(config: AcceleratorConfig, streams: bool = False) -> dict[str, int]:
+    """{name: value} of the constant registers of a design.  streams: its images come as a stream."""
     plan = config.learning
     values: dict[str, tuple[int, ...]] = {
-        "ID": (VERSION, MAGIC),
-        "IMAGE": (config.image_bytes, config.pixel_bits, plan is not None), "CLASSES": (config.classes, config.result_classes)}
+        "ID": (VERSION, MAGIC), "IMAGE": (config.image_bytes, config.pixel_bits, streams, config.loads, plan is not None),
+        "CLASSES": (config.classes, config.result_classes)}
     words = {name: BY_NAME[name].pack(*fields) for name, fields in values.items()}
     return words | {"CONFIG": int.from_bytes(config_mark(config.id), "big")}
 

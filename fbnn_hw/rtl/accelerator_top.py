@@ -24,6 +24,7 @@ from .sequencer import EDGE, Sequencer, Widths, read_layout
 from .signals import unnamed
 from .spram import SinglePortMemory, TwoPortMemory, WeightMemory
 from .states import OneHot
+from .weight_file import FILE_STATE, WeightFile
 from .window import ListedAddress, ListedAlign, WindowAddress, WindowAlign, flags_early
 
 FORWARD = timing.READ + 1 - ACT_LATENCY + 1
@@ -67,6 +68,8 @@ class Accelerator(wiring.Component):
             "step": Out(range(len(config.program) + 1))}  # steps begun in this pass, for observers
         if config.weights == "stream":
             members["weights"] = In(stream.Signature(config.beat_bits))  # the boot image once, then the frame image over and over
+        if config.loads:  # a file after reset, before which no image is taken; what became of it (`WeightFile`)
+            members |= {"weights": In(stream.Signature(8)), **{name: Out(bits) for name, bits in FILE_STATE.items()}}
         if config.sleeps:
             members["standby"] = In(1)  # 1 puts the banks into standby; only while it waits for an image
         if config.keeps:
@@ -212,8 +215,7 @@ class Accelerator(wiring.Component):
         c = self.config
         read = s.stages[timing.READ - 1].read
         if c.weights == "memory":
-            m.submodules.weights = memory = WeightMemory(c.weight_words, c.word_bits, 2 * c.memory_registers)
-            m.d.comb += memory.address.eq(s.stages[timing.READ - 1 - c.memory_registers].read.weight)
+            memory = self._memory(m, s)
             weight_word = memory.data
             if c.learning:
                 word = s.learner.boot_address
@@ -222,7 +224,8 @@ class Accelerator(wiring.Component):
                 with m.If(s.turn):
                     m.d.comb += memory.address.eq(c.shipped_base + (word >> len(part)))
                 m.d.comb += s.learner.boot_word.eq(memory.data.word_select(part, c.lanes))
-            s.booted, s.moves_next, s.moves, s.boot_writes = (Const(value, 1) for value in (1, 0, 0, 0))
+            s.booted = self.loaded if c.loads else Const(1)
+            s.moves_next, s.moves, s.boot_writes = (Const(0, 1) for _ in range(3))
         else:
             m.submodules.mover = memory = WeightMover(c)
             wiring.connect(m, wiring.flipped(self.weights), memory.weights)
@@ -240,6 +243,21 @@ class Accelerator(wiring.Component):
         if c.learning:
             with m.If(s.turn):
                 m.d.sync += s.weights[:c.lanes].eq(s.learner.act)
+
+    def _memory(self, m, s):
+        """The memory of all weights, and the address of each read."""
+        c = self.config
+        memory = m.submodules.weights = WeightMemory(c.weight_words, c.word_bits, 2 * c.memory_registers, c.loads)
+        m.d.comb += memory.address.eq(s.stages[timing.READ - 1 - c.memory_registers].read.weight)
+        if c.loads:
+            m.submodules.weight_file = file = WeightFile(c)
+            wiring.connect(m, wiring.flipped(self.weights), file.bytes)
+            m.d.comb += [getattr(self, name).eq(getattr(file, name)) for name in FILE_STATE]
+            m.d.comb += [memory.write_enable.eq(file.write), memory.write_mask.eq(file.mask), memory.write_data.eq(file.byte.replicate(
+                c.word_bits // 8))]
+            with m.If(~file.loaded):
+                m.d.comb += memory.address.eq(file.address)
+        return memory
 
     def _spread(self, s, word):
         """The weight word of a spread step.

@@ -8,6 +8,7 @@ from .accelerator_top import stream_ports
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 from .signals import unnamed
+from .weight_file import FILE_STATE
 
 CLASS_BITS = 16
 """Bits of tdata of the results: a class number."""
@@ -52,6 +53,10 @@ WAITING = 3
 """Images without an answer: one in the accelerator, one that comes in beside its program, one whose result waits."""
 
 
+PACKET = data.StructLayout({"byte": 8, "last": 1})
+"""A byte of an image's packet; the packet ends with `last`."""
+
+
 class ImagePackets(wiring.Component):
     """Packets of bytes -> images, each of exactly `length` bytes.
 
@@ -70,8 +75,9 @@ class ImagePackets(wiring.Component):
     def __init__(self, length, images=1):
         self.length, self.images = length, images
         super().__init__({
-            "packet": In(stream.Signature(data.StructLayout({"byte": 8, "last": 1}))),  # a packet ends with `last`
+            "packet": In(stream.Signature(PACKET)),  # a packet ends with `last`
             "pixels": Out(stream.Signature(8)),  # the images
+            "last": Out(1),  # the byte at `pixels` is an image's last one
             "wrong": Out(1),  # the oldest image without an answer came in a packet of another length
             "answered": In(1)})  # strobes when the answer to that image is taken
 
@@ -82,7 +88,7 @@ class ImagePackets(wiring.Component):
         passes = unnamed()  # a byte of the image passes
         spoiled = unnamed()  # the packet of this image is too short or too long
         packet, pixels = self.packet, self.pixels
-        m.d.comb += [final.eq(count == self.length - 1), passes.eq(pixels.valid & pixels.ready)]
+        m.d.comb += [final.eq(count == self.length - 1), self.last.eq(final), passes.eq(pixels.valid & pixels.ready)]
         with m.If(passes):
             m.d.sync += count.eq(Mux(final, 0, count + 1))
         with m.FSM():
@@ -133,8 +139,10 @@ class AxiStreamWrapper(wiring.Component):
         # The class of each image, a packet of one word.  tuser: the packet of the image had another length.
         ports |= stream_members("m_axis_result", CLASS_BITS, last=True) | {"m_axis_result_tuser": Out(1)}
         ports |= stream_members("m_axis_latent", config.lanes, last=True)  # words of the latent where want_latent was 1, a packet an image
-        if config.weights == "stream":
+        if config.takes_weights:
             ports |= stream_members("s_axis_weights", config.beat_bits)
+        if config.loads:
+            ports |= {name: Out(bits) for name, bits in FILE_STATE.items()}
         if plan := config.learning:
             word = plan.host_bits
             # Command in 7:0, label in 23:8, count in 31:24.  A label that is too large is refused, an unknown command ignored.
@@ -151,8 +159,10 @@ class AxiStreamWrapper(wiring.Component):
         m.d.comb += [ClockSignal().eq(self.aclk), ResetSignal().eq(~self.aresetn)]
         ports = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "i_want_latent": self.want_latent, "o_busy": self.busy}
         self._images(m, ports)
-        if self.config.weights == "stream":
+        if self.config.takes_weights:
             ports |= stream_ports("weights", self._source(m, "s_axis_weights", self.config.beat_bits), True)
+        if self.config.loads:
+            ports |= {f"o_{name}": getattr(self, name) for name in FILE_STATE}
         if self.config.learning:
             self._learner(m, ports)
         m.submodules.accelerator = Instance("accelerator", **ports)
@@ -161,7 +171,7 @@ class AxiStreamWrapper(wiring.Component):
     def _images(self, m, ports):
         """The way of an image and of what is said of it."""
         c = self.config
-        source = self._source(m, "s_axis_image", data.StructLayout({"byte": 8, "last": 1}))
+        source = self._source(m, "s_axis_image", PACKET)
         m.submodules.packets = packets = ImagePackets(c.image_bytes, WAITING)
         wiring.connect(m, source, packets.packet)
         ports |= stream_ports("pixels", packets.pixels, True)

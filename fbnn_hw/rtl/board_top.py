@@ -4,6 +4,7 @@ from amaranth import Array, Cat, ClockDomain, ClockSignal, Const, DomainRenamer,
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..base.errors import UsageError
 from ..machine import cycles, protocol
 from ..machine.kept import SlotPlan
 from .accelerator_top import LEARNER_PORTS, stream_ports
@@ -16,7 +17,10 @@ from .signals import unnamed
 
 
 def weight_bytes(config):
-    """(boot bytes, frame bytes) of the weight stream; (0, 0) where the design has none."""
+    """(boot bytes, frame bytes) of the weight stream; (0, 0) where the design has none.  Raises UsageError where a program loads the
+    weights, which no board does."""
+    if config.loads:
+        raise UsageError("--weights ram: a program of yours loads the weights, and no board has one; expected --weights chip or flash")
     if config.weights != "stream":
         return 0, 0
     streamed = sum(t.streamed for t in config.transfers)
@@ -101,8 +105,8 @@ class FromFlash:
         self.flash_ratio = flash_ratio
         members = {}
         double = config.way == "double"
+        boot, frame = weight_bytes(config)
         if config.weights == "stream":
-            boot, frame = weight_bytes(config)
             marks = protocol.MARK_BYTES + protocol.MODEL_BYTES
             if config.sdram:
                 self.reader = FlashReader(chip, clock_hz / flash_ratio, offset, marks + boot + frame, 0, latency // flash_ratio)

@@ -8,9 +8,10 @@ from amaranth.lib.wiring import In, Out
 from ..machine import registers
 from ..machine.registers import ADDRESS_BITS, BY_NAME
 from .accelerator_top import LEARNER_PORTS, stream_ports
-from .axi_stream import stream_members
+from .axi_stream import PACKET, ImagePackets, RegisterSlice, stream_members
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
+from .weight_file import FILE_STATE
 
 CYCLES_BITS, IMAGES_BITS = 24, 16
 WORD = ADDRESS_BITS - 2
@@ -71,6 +72,11 @@ class ImageWords(wiring.Component):
 class RegisterBus(wiring.Component):
     """The registers around the module `accelerator` of accelerator.v.
 
+    Parameters
+    ----------
+    streams : bool
+        Images come as a stream, in place of the register PIXELS.
+
     Members
     -------
     request, write : In(1)
@@ -85,6 +91,8 @@ class RegisterBus(wiring.Component):
         restart: resets the accelerator, and is to reset this component.
     weights : In(stream)
         With streamed weights, as `Accelerator` has it.
+    packet : In(stream)
+        With `streams`, as `ImagePackets` has it, in place of the register PIXELS.
 
     Timing
     ------
@@ -96,12 +104,14 @@ class RegisterBus(wiring.Component):
     docs/integration.md; the logits lie in a block RAM.
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, streams=False):
+        self.config, self.streams = config, streams
         members = {"request": In(1), "write": In(1), "address": In(WORD), "data": In(32), "whole": In(1), "ack": Out(1), "read": Out(32),
                    "irq": Out(1), "restart": Out(1)}
         if config.weights == "stream":
             members["weights"] = In(stream.Signature(config.beat_bits))
+        if streams:
+            members["packet"] = In(stream.Signature(PACKET))
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -114,6 +124,7 @@ class RegisterBus(wiring.Component):
         if self.config.learning:
             self._learner(m)
         self._images(m)
+        self.file = self._file(m) if self.config.loads else None
         self._status(m)
         if self.config.weights == "stream":
             self.ports |= stream_ports("weights", self.weights, True)
@@ -146,7 +157,7 @@ class RegisterBus(wiring.Component):
 
     def _bus(self, m):
         """Accesses: when they are done, and what a read gives."""
-        for name, value in registers.constants(self.config).items():
+        for name, value in registers.constants(self.config, self.streams).items():
             self.values[BY_NAME[name].offset // 4] = Const(value, 32)
         asked = Signal()
         looked = Signal()  # a read has had a clock for the memory of the logits
@@ -155,10 +166,11 @@ class RegisterBus(wiring.Component):
         self.logit = Signal(32)
         self.to_pixels = Signal()
         self.room = Signal()
+        self.full = Signal()  # what is written has no room yet
         done = Signal()
         m.d.comb += [
             asked.eq(self.request & ~self.ack), self.to_pixels.eq(self.address == BY_NAME["PIXELS"].offset // 4),
-            done.eq(asked & Mux(self.write, ~self.to_pixels | self.room | ~self.whole | (waited == registers.PATIENCE), looked))]
+            done.eq(asked & Mux(self.write, ~self.full | ~self.whole | (waited == registers.PATIENCE), looked))]
         m.d.sync += [self.ack.eq(done), looked.eq(asked & ~looked), waited.eq(Mux(asked & self.write, waited + 1, 0))]
         self.written = Signal()  # a write is done
         m.d.comb += self.written.eq(done & self.write)
@@ -174,14 +186,16 @@ class RegisterBus(wiring.Component):
     def _images(self, m):
         """Images in, logits and classes out, and their counters."""
         c = self.config
-        m.submodules.words = words = ImageWords(c.image_bytes)
-        control, pixels = self.writes(m, "CONTROL", "PIXELS")
+        [control] = self.writes(m, "CONTROL")
         m.d.sync += self.restart.eq(control & self.field("CONTROL", "RESTART"))
         self.computed = Signal()  # from the last byte of an image until its result is taken: no other begins
-        m.d.comb += [words.word.eq(self.data), words.put.eq(pixels & self.room), self.room.eq(words.room & ~self.computed),
-                     words.fill.eq(control & self.field("CONTROL", "FILL"))]
-        self.ports |= stream_ports("pixels", words.pixels, True)
-        self.words = words
+        self.take = Signal()
+        result, self.done = self.port("result__payload", c.result_bits), self.port("result__valid")
+        if self.streams:
+            source, wrong = self._packets(m), self.packets.wrong
+        else:
+            source, wrong = self._words(m, control & self.field("CONTROL", "FILL")), Const(0)
+        self.ports |= stream_ports("pixels", source.pixels, True)
 
         m.submodules.logits = memory = Memory(shape=c.score_bits, depth=c.result_classes, init=[], attrs={"ram_style": "block"})
         port, look = memory.write_port(), memory.read_port()
@@ -193,17 +207,15 @@ class RegisterBus(wiring.Component):
         with m.If(valid):
             m.d.sync += place.eq(Mux(payload[-1], 0, place + 1))
 
-        result, self.done = self.port("result__payload", c.result_bits), self.port("result__valid")
-        self.take = Signal()
         self.ports["i_result__ready"] = self.take
         unknown = bool(c.learning and c.learning.unknown)
         number = Signal(16)
         m.d.comb += number.eq(result[:c.result_bits - unknown])
         cycles = Signal(CYCLES_BITS)
         images = Signal(IMAGES_BITS)
-        self.values |= {BY_NAME["RESULT"].offset // 4: Cat(number, result[-1] & unknown), BY_NAME["CYCLES"].offset // 4: cycles,
+        self.values |= {BY_NAME["RESULT"].offset // 4: Cat(number, result[-1] & unknown, wrong), BY_NAME["CYCLES"].offset // 4: cycles,
                         BY_NAME["IMAGES"].offset // 4: images}
-        begins = words.last & words.pixels.valid & words.pixels.ready
+        begins = source.last & source.pixels.valid & source.pixels.ready
         m.d.sync += self.computed.eq(begins | self.computed & ~(self.take & self.done))
         with m.If(begins):
             m.d.sync += cycles.eq(0)
@@ -212,6 +224,40 @@ class RegisterBus(wiring.Component):
         with m.If(self.take & self.done):
             m.d.sync += images.eq(images + 1)
 
+    def _words(self, m, fill):
+        """Images by the register PIXELS.  fill: as `ImageWords` has it."""
+        m.submodules.words = words = ImageWords(self.config.image_bytes)
+        [put] = self.writes(m, "PIXELS")
+        m.d.comb += [words.word.eq(self.data), words.put.eq(put & self.room), self.room.eq(words.room & ~self.computed),
+                     words.fill.eq(fill), self.full.eq(self.to_pixels & ~self.room)]
+        self.inside = words.inside
+        return words
+
+    def _packets(self, m):
+        """Images by the stream `packet`, of which none begins while `computed`."""
+        m.submodules.packets = self.packets = packets = ImagePackets(self.config.image_bytes)
+        given, taken = self.packet, packets.packet
+        self.inside = Signal()
+        m.d.comb += [taken.payload.eq(given.payload), taken.valid.eq(given.valid & ~self.computed),
+                     given.ready.eq(taken.ready & ~self.computed), packets.answered.eq(self.take & self.done)]
+        with m.If(packets.pixels.valid & packets.pixels.ready):
+            m.d.sync += self.inside.eq(~packets.last)
+        return packets
+
+    def _file(self, m):
+        """The weight file in; what became of it, as `WeightFile` names it."""
+        m.submodules.file_words = words = ImageWords(self.config.load_bytes)
+        state = {name: self.port(name, bits) for name, bits in FILE_STATE.items()}
+        [put] = self.writes(m, "WEIGHTS")
+        self.ports |= stream_ports("weights", words.pixels, True)
+        to_file = self.address == BY_NAME["WEIGHTS"].offset // 4
+        self.over = state["loaded"] | state["strange"] | state["damaged"]  # no more words are taken
+        m.d.comb += [words.word.eq(self.data), words.put.eq(put & words.room & ~self.over)]
+        with m.If(to_file):
+            m.d.comb += self.full.eq(~words.room & ~self.over)
+        self.values[BY_NAME["WEIGHTS"].offset // 4] = state["checksum"]
+        return state
+
     def _status(self, m):
         """STATUS and the interrupt."""
         status, enables = self.writes(m, "STATUS", "INTERRUPT")
@@ -219,22 +265,26 @@ class RegisterBus(wiring.Component):
         lost = Signal()
         enable = Signal(2)
         busy = self.port("busy")
-        lines = {"DONE": self.done, "FINISHED": finished, "LOST": lost, "ROOM": self.room, "INSIDE": self.words.inside,
+        lines = {"DONE": self.done, "FINISHED": finished, "LOST": lost, "ROOM": self.room, "INSIDE": self.inside,
                  "BUSY": self.computed & ~self.done}
-        ended, known, dropped = Const(0), Const(0), self.written & (~self.whole | self.to_pixels & ~self.room)
+        ended, known, dropped = Const(0), Const(0), self.written & (~self.whole | self.full)
+        if self.file:
+            lines |= {name.upper(): self.file[name] for name in ("loaded", "strange", "damaged")}
+            dropped |= self.strobes["WEIGHTS"] & self.over
         if self.config.learning:
             lines |= {"PENDING": self.pending, "REFUSED": self.port("refused"), "FROZEN": self.port("frozen")}
             ended = self.commanded & ~self.command_waits & ~busy
             m.d.sync += self.commanded.eq(self.strobes["COMMAND"] & ~self.pending | self.commanded & ~ended)
             dropped |= self.pending & (self.strobes["COMMAND"] | self.strobes["ACCESS"])
             known = self.port("known", range(self.config.learning.max_classes + 1))
-        assert list(lines) == [field.name for field in BY_NAME["STATUS"].fields][:len(lines)]
         m.d.comb += [self.take.eq(status & self.data[0]), self.irq.eq((Cat(self.done, finished) & enable).any())]
         m.d.sync += [finished.eq(finished & ~(status & self.data[1]) | ended), lost.eq(lost & ~(status & self.data[2]) | dropped)]
         with m.If(enables):
             m.d.sync += enable.eq(self.data)
-        flags = Cat(*lines.values())
-        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(flags, Const(0, 16 - len(flags)), known),
+        *flags, last = BY_NAME["STATUS"].fields
+        assert [flag.low for flag in flags] == list(range(len(flags))) and last.name == "KNOWN"
+        bits = Cat(lines.get(flag.name, Const(0, 1)) for flag in flags)
+        self.values |= {BY_NAME["STATUS"].offset // 4: Cat(bits, Const(0, last.low - len(bits)), known),
                         BY_NAME["INTERRUPT"].offset // 4: enable}
 
     def _learner(self, m):
@@ -272,26 +322,35 @@ class RegisterBus(wiring.Component):
         self.port("used", range(plan.slots + 1))  # a word of Space.SCALARS too
 
 
-def _weights(config):
-    """Ports of the weight stream, which stands beside the bus.  restart: 1 for a clock, after which the stream begins again, with the boot
-    image."""
-    return stream_members("s_axis_weights", config.beat_bits) | {"restart": Out(1)} if config.weights == "stream" else {}
+def _streams(config, streams):
+    """Ports of the streams that stand beside the bus, of weights and of images.  restart: 1 for a clock, after which the weights begin
+    again, with the boot image."""
+    weights = stream_members("s_axis_weights", config.beat_bits) | {"restart": Out(1)} if config.weights == "stream" else {}
+    return weights | (stream_members("s_axis_image", 8, last=True) if streams else {})
 
 
 def _within(m, wrapper, clock, reset):
     """The registers of a wrapper, in a domain of its own ports."""
     m.domains.sync = ClockDomain()
-    inside = RegisterBus(wrapper.config)
+    inside = RegisterBus(wrapper.config, wrapper.streams)
     m.submodules.registers = ResetInserter(inside.restart)(inside)  # not the bus: a write to CONTROL has its answer
     m.d.comb += [ClockSignal().eq(clock), ResetSignal().eq(reset)]
     if wrapper.config.weights == "stream":
         m.d.comb += [wrapper.restart.eq(inside.restart), inside.weights.payload.eq(wrapper.s_axis_weights_tdata),
                      inside.weights.valid.eq(wrapper.s_axis_weights_tvalid), wrapper.s_axis_weights_tready.eq(inside.weights.ready)]
+    if wrapper.streams:
+        piece = RegisterSlice(PACKET)
+        m.submodules.s_axis_image = ResetInserter(inside.restart)(piece)
+        m.d.comb += [piece.i.payload.as_value().eq(Cat(wrapper.s_axis_image_tdata, wrapper.s_axis_image_tlast)),
+                     piece.i.valid.eq(wrapper.s_axis_image_tvalid), wrapper.s_axis_image_tready.eq(piece.i.ready)]
+        wiring.connect(m, piece.o, inside.packet)
     return inside
 
 
 class WishboneWrapper(wiring.Component):
     """`RegisterBus` on Wishbone B4, classic cycles: a slave with a port of 32 bits.
+
+    Parameters: as `RegisterBus`.
 
     Members
     -------
@@ -299,19 +358,19 @@ class WishboneWrapper(wiring.Component):
         As Wishbone names them; wb_adr_i counts bytes, and its two lowest bits are ignored.
     irq_o : Out(1)
         A level, see INTERRUPT.
-    s_axis_weights_tdata, s_axis_weights_tvalid, s_axis_weights_tready, restart
-        `_weights`, with streamed weights.
+    s_axis_weights_tdata, s_axis_weights_tvalid, s_axis_weights_tready, restart, s_axis_image_*
+        `_streams`, with streamed weights, and with `streams` of images.
 
     Timing
     ------
     As `RegisterBus`.  wb_ack_o and wb_dat_o are registers.
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, streams=False):
+        self.config, self.streams = config, streams
         super().__init__({
             "wb_clk_i": In(1), "wb_rst_i": In(1), "wb_cyc_i": In(1), "wb_stb_i": In(1), "wb_we_i": In(1), "wb_adr_i": In(ADDRESS_BITS),
-            "wb_sel_i": In(4), "wb_dat_i": In(32), "wb_dat_o": Out(32), "wb_ack_o": Out(1), "irq_o": Out(1)} | _weights(config))
+            "wb_sel_i": In(4), "wb_dat_i": In(32), "wb_dat_o": Out(32), "wb_ack_o": Out(1), "irq_o": Out(1)} | _streams(config, streams))
 
     def elaborate(self, platform):
         m = Module()
@@ -327,11 +386,13 @@ class AxiLiteWrapper(wiring.Component):
     """`RegisterBus` on AXI4-Lite (Arm IHI 0022), 32 bits.  Every response is OKAY.  A write waits for its address and its data; one access
     is at work at a time, and of a read and a write that come together the write is first.
 
+    Parameters: as `RegisterBus`.
+
     Members
     -------
     aclk, aresetn, s_axi_*
         As AXI4-Lite names them.
-    irq, s_axis_weights_*, restart
+    irq, s_axis_weights_*, restart, s_axis_image_*
         As of `WishboneWrapper`.
 
     Timing
@@ -339,15 +400,16 @@ class AxiLiteWrapper(wiring.Component):
     As `RegisterBus`, and a clock for the response.  No path leads from an input to an output without a register.
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, streams=False):
+        self.config, self.streams = config, streams
         super().__init__({
             "aclk": In(1), "aresetn": In(1),
             "s_axi_awaddr": In(ADDRESS_BITS), "s_axi_awvalid": In(1), "s_axi_awready": Out(1),
             "s_axi_wdata": In(32), "s_axi_wstrb": In(4), "s_axi_wvalid": In(1), "s_axi_wready": Out(1),
             "s_axi_bresp": Out(2), "s_axi_bvalid": Out(1), "s_axi_bready": In(1),
             "s_axi_araddr": In(ADDRESS_BITS), "s_axi_arvalid": In(1), "s_axi_arready": Out(1),
-            "s_axi_rdata": Out(32), "s_axi_rresp": Out(2), "s_axi_rvalid": Out(1), "s_axi_rready": In(1), "irq": Out(1)} | _weights(config))
+            "s_axi_rdata": Out(32), "s_axi_rresp": Out(2), "s_axi_rvalid": Out(1), "s_axi_rready": In(1), "irq": Out(1)}
+            | _streams(config, streams))
 
     def elaborate(self, platform):
         m = Module()

@@ -148,25 +148,32 @@ class TwoPortMemory(wiring.Component):
 
 
 class WeightMemory(wiring.Component):
-    """Read-only memory of weights, initialised from the file weights.hex, one word a line.
+    """Memory of all weights: read-only, initialised from the file weights.hex, one word a line; or written after reset.
 
-    An instance of the Verilog module `fbnn_weight_memory` (memories.v), which an ASIC flow replaces by
+    An instance of the Verilog module `fbnn_weight_memory` (memories.v), or of `fbnn_bank`, which an ASIC flow replaces by
     its own memory.
 
     Parameters:
     - depth, width: words and their bits.
     - registers: 0 or 4: two before the memory, which block RAMs have as a tree of copies, and two behind it, the first of which
       they have themselves.
+    - writable: it has the members of `SinglePortMemory` for writes, a bit of the mask a byte, and no registers.
 
     Timing: Latency 1 + `registers`.
     """
 
-    def __init__(self, depth, width, registers=0):
-        self.depth, self.width, self.registers = depth, width, registers
-        super().__init__({"address": In(range(max(2, depth))), "data": Out(width)})  # the word at the address
+    def __init__(self, depth, width, registers=0, writable=False):
+        self.depth, self.width, self.registers, self.writable = depth, width, registers, writable
+        writes = {"write_data": In(width), "write_mask": In(width // 8), "write_enable": In(1)}
+        super().__init__({"address": In(range(max(2, depth))), "data": Out(width), **(writes if writable else {})})  # the word there
 
     def elaborate(self, platform):
         m = Module()
+        if self.writable:
+            m.submodules.memory = bank = SinglePortMemory(max(2, self.depth), self.width, 8, "wrapper")
+            m.d.comb += [bank.address.eq(self.address), bank.write_data.eq(self.write_data), bank.write_mask.eq(self.write_mask),
+                         bank.write_enable.eq(self.write_enable), self.data.eq(bank.read_data)]
+            return m
         m.submodules.memory = Instance(
             "fbnn_weight_memory", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDRESS=len(self.address), p_IMAGE="weights.hex",
             p_REGISTERS=self.registers, i_clk=ClockSignal(), i_address=self.address, o_data=self.data)

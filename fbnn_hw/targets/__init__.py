@@ -15,10 +15,11 @@ Shape = tuple[int, int, int]
 """(pixels, lanes, outputs) of the engine."""
 
 
-WAYS = {"memory": "chip", "stream": "flash", "double": "flash-2x", "sdram": "sdram"}
+WAYS = {"memory": "chip", "stream": "flash", "double": "flash-2x", "sdram": "sdram", "ram": "ram"}
 """Ways to have weights, and what the user calls them: all on the chip, a stream from a flash at the clock of the design, from one at twice
-that clock, from an SDRAM."""
-CHOSEN = "double", "sdram"
+that clock, from an SDRAM; all on the chip, in a memory that a program fills."""
+ON_CHIP = "memory", "ram"
+CHOSEN = "double", "sdram", "ram"
 """Ways that are taken only where they are asked for."""
 
 
@@ -153,7 +154,7 @@ class Target:
         if not config.memory_registers or self.blocks is None:
             return {}
         counts, rows_of = self._blocks_beside(config), {}
-        weights = self.block_count(config.weight_words, config.word_bits) if config.weights == "memory" else counts["weight ring"]
+        weights = self._weight_blocks(config)[0] if config.weights == "memory" else counts["weight ring"]
         if config.sdram:  # its clock is not bound by a flash, so all block RAMs beside the ring may be made in this way
             weights = 0
         most = (self.blocks - sum(counts.values()) + counts["features"] - weights) // config.pixels
@@ -177,6 +178,10 @@ class Target:
         """`_stack` of one bank of `words` words for features."""
         return self._stack(words, config.lanes, config.lanes // config.outputs)
 
+    def _weight_blocks(self, config: AcceleratorConfig) -> tuple[int, int]:
+        """`_stack` of a memory of all weights."""
+        return self._stack(config.weight_words, config.word_bits, config.word_bits // 8 * config.loads)
+
     def stacked_bits(self, config: AcceleratorConfig) -> int:
         """Bits that multiplexers choose among because block RAMs are stacked.
 
@@ -189,14 +194,14 @@ class Target:
         if self.banks is None:
             bits += config.pixels * config.lanes * (rows.get("bank", self._bank(config, config.feature_words)[1]) - 1)
         if config.weights == "memory":
-            bits += config.word_bits * (rows.get("weights", self._stack(config.weight_words, config.word_bits)[1]) - 1)
+            bits += config.word_bits * (rows.get("weights", self._weight_blocks(config)[1]) - 1)
         return bits
 
     def bank_words_beside(self, config: AcceleratorConfig) -> int:
         """Words that a bank can have beside the other memories of a configuration; 0 where they leave no room."""
         assert self.blocks is not None
         counts = self._blocks_beside(config)
-        weights = self.block_count(config.weight_words, config.word_bits) if config.weights == "memory" else 0
+        weights = self._weight_blocks(config)[0] if config.weights == "memory" else 0
         blocks = (self.blocks - weights - sum(counts.values()) + counts["features"]) // config.pixels
         depths = {depth for depth, *_ in self._block_shapes()}
         sizes = {depth * count for depth in depths for count in range(1, 1 + blocks)}
@@ -210,7 +215,7 @@ class Target:
         if "bank" in rows:
             counts["features"] = config.pixels * blocks_in(rows["bank"], config.lanes, config.outputs)
         if counts and config.weights == "memory":
-            yosys = self.block_count(config.weight_words, config.word_bits)
+            yosys = self._weight_blocks(config)[0]
             counts["weights"] = blocks_in(rows["weights"], config.word_bits) if "weights" in rows else yosys
         return counts
 
@@ -289,7 +294,7 @@ TARGETS = {t.name: t for t in (
         lists_lut4=90, replay_lut4=300),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
-        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory",), SMALL, encoder_bits=2,
+        60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory", "ram"), SMALL, encoder_bits=2,
         starts=("read", "word")),
     Target(
         "ecp5", "LFE5U-85F", "Lattice FPGA-DS-02012, ECP5 Family: 84k LUTs, 208 EBR of 18 kbit, up to 36 bits wide",
@@ -317,7 +322,7 @@ TARGETS = {t.name: t for t in (
         100_000_000, 17_600, None, None, None, 100, 18432, 36, "wrapper", ("memory",), MIDDLE, popcount="sum"),
     Target(
         "generic", "memories of any size, no vendor primitives", "none", 100_000_000, None, None, None, None, None, None, None,
-        "wrapper", ("memory",), ((4, 64, 16), (4, 32, 16), (4, 16, 16)), popcount="sum"),
+        "wrapper", ("memory", "ram"), ((4, 64, 16), (4, 32, 16), (4, 16, 16)), popcount="sum"),
 )}
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from fbnn_hw.cli import _common, main, verbs
 from fbnn_hw.nn import checkpoint
+from sim.conftest import pytest_configure, pytest_unconfigure  # noqa: F401
 from tests import schemas, strategies
 
 

@@ -15,7 +15,7 @@ from fbnn_hw.base import files
 from fbnn_hw.base.errors import MismatchError, ToolError
 from fbnn_hw.cli import _doctor_board, doctor
 from fbnn_hw.data import datasets
-from fbnn_hw.fpga import compared, programmer, seeds, toolchain, unpacked
+from fbnn_hw.fpga import compared, pads, programmer, seeds, toolchain, unpacked
 from fbnn_hw.fpga.progress import PlaceProgress
 from fbnn_hw.ir import ops as op
 from fbnn_hw.ir.network import Topology
@@ -54,6 +54,8 @@ def memory(tmp_path_factory):
 
 
 find = programmer.find
+TOPS = {}
+"""{what a top module is made of: its Verilog}"""
 PLACED = json.dumps({"modules": {"top": {"cells": {
     name: {"type": "ICESTORM_LC", "attributes": {"NEXTPNR_BEL": bel}, "parameters": {}, "connections": {}}
     for name, bel in (("core.link.count_SB_DFF_Q", "X3/Y5/lc1"), ("core.accelerator.bank2.ram", "X4/Y5/lc1"))}}}}, indent=2)
@@ -94,6 +96,18 @@ def tools(monkeypatch):
         on_line("words")
         return {"SB_LUT4": 3900}
 
+    class Top(pads.Pads):
+        def __init__(self, config, *others):
+            super().__init__(config, *others)
+            self.made_of = config.to_json(), repr(others)
+
+    def to_verilog(top, make=pads.to_verilog):
+        if top.made_of not in TOPS:
+            TOPS[top.made_of] = make(top)
+        return TOPS[top.made_of]
+
+    monkeypatch.setattr(pads, "Pads", Top)
+    monkeypatch.setattr(pads, "to_verilog", to_verilog)
     monkeypatch.setattr(programmer, "find", lambda name: name)
     monkeypatch.setattr(toolchain, "find", lambda target, native=False: toolchain.Tools(native, {"pyosys": "0.70"}))
     monkeypatch.setattr(toolchain.Tools, "nextpnr", lambda self, flow: "nextpnr")

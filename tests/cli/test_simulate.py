@@ -68,8 +68,8 @@ def test_late_moves_of_resident_rows(flags, answer, tmp_path):
     """The port is asked for words of the latent, or for the next image, while a resident row is still on its way."""
     assert main(["generate", "--model", "0.5mb", "--target", "ice40", "--out", str(tmp_path)]) == 0
     (folder,) = tmp_path.iterdir()
-    found = answer("simulate", folder, "--images", "4", *flags.split())
-    right = answer("classify", "--data", "fixture", "--images", "4", "--model", "0.5mb", "--backend", "reference")
+    found = answer("simulate", folder, "--images", "2", *flags.split())
+    right = answer("classify", "--data", "fixture", "--images", "2", "--model", "0.5mb", "--backend", "reference")
     assert found["logits"] == [image["logits"] for image in right["images"]]
     assert not found["differences"]
 

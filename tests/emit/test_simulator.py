@@ -34,10 +34,11 @@ def test_a_compiler_is_looked_for_before_anything_that_takes_long(options, tmp_p
         made.simulate(np.zeros((1, 3, 8, 8), np.uint8), **options) if options else virtual.VirtualBoard(made.folder)
 
 
+@pytest.mark.slow
 def test_without_a_compiler_of_the_system(tmp_path, monkeypatch):
     """A simulation, and the virtual board, where no program is on PATH; the wheel ziglang compiles.
 
-    Its first compilation takes two minutes of a core, so .ci/package does it and the suite's environment lacks ziglang.
+    Its first compilation takes two minutes of a core; .ci/package does it too.
     """
     pytest.importorskip("ziglang", reason="ziglang is not installed: pip install 'fbnn-hw[compiler]'")
     made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
@@ -73,7 +74,7 @@ def test_the_wheel_of_windows(tmp_path, monkeypatch):
 
 def test_without_cocotbs_library(tmp_path, monkeypatch):
     """bench.cpp drives a design there: the same bits and cycles, with pauses, a window of waves, and an end where nothing comes."""
-    made = design.generate(strategies.smallest(), "ice40", out=tmp_path)
+    made = design.generate(strategies.smallest(), "ice40", outputs=4, out=tmp_path)
     images = strategies.images(0, 3, 8)
     monkeypatch.setattr(simulator, "COCOTB_LIBRARY", "none.so")
     alone = made.simulate(images)

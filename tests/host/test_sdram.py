@@ -16,7 +16,7 @@ from fbnn_hw.machine import protocol
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate import virtual
 from fbnn_hw.targets import TARGETS
-from tests import strategies
+from tests import strategies, virtual_boards
 from tests.quick import quick
 
 WAIT_S = 300
@@ -36,6 +36,7 @@ def test_the_board(target, ratio, tmp_path, monkeypatch):
     data = [np.ascontiguousarray(image.transpose(1, 2, 0)).tobytes() for image in images]
     expected = inference.logits(network, images).tolist()
     monkeypatch.setattr(virtual, "FLASH_RATIO", ratio)
+    virtual_boards.impatient(monkeypatch, 16)
     with virtual.VirtualBoard(folder) as board, Serial(board.port) as port:
         client = Client(port, WAIT_S, WAIT_S)
         client.wait_ready()

@@ -26,7 +26,7 @@ from fbnn_hw.reference import inference
 from fbnn_hw.rtl.board_top import weight_bytes
 from fbnn_hw.simulate import virtual
 from fbnn_hw.targets import TARGETS
-from tests import schemas, strategies
+from tests import schemas, strategies, virtual_boards
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "benchmarks"))
 import link_rate  # noqa: E402
@@ -46,6 +46,14 @@ def design(root, weights=None):
     manifest = json.loads((folder / "manifest.json").read_text())
     assert weight_bytes(planned.config) == (manifest["boot_bytes"], manifest["frame_bytes"]) and all(weight_bytes(planned.config))
     return folder, network
+
+
+@pytest.fixture(autouse=True, scope="module")
+def impatient():
+    """Requests that stop are given up after 65,536 clocks, not after a million."""
+    with pytest.MonkeyPatch.context() as patch:
+        virtual_boards.impatient(patch, 16)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_a_sensor_that_stops_and_comes_back(simulate):
     print("FBNN_SEED", SEED)
     source = random.Random(SEED)
     sensor = SMALL["ov7670"]
-    frames = [drawn(sensor, source), drawn(sensor, source, stop=12), drawn(sensor, source)]
+    frames = [drawn(sensor, source), drawn(sensor, source, stop=3 * SIZE), drawn(sensor, source)]
     waveform = list(levels(sensor, frames, 3, 0.1, source, 40 * TICK))
     images, _, absences = simulate(CameraFrontEnd(sensor, 5, SIZE), waveform, source)
     assert [image.torn for image in images] == [False, True, False]
