@@ -151,7 +151,7 @@ COMPONENTS = [(path, node) for path in sources() if part(path) == "rtl" for node
 @pytest.mark.parametrize("path, component", COMPONENTS, ids=[component.name for _, component in COMPONENTS])
 def test_a_component_says_what_a_user_of_it_asks(path, component):
     """Its timing, its parameters but a configuration, and what its members are, beside the signature."""
-    headings = re.findall(r"^(\w+)(?:\n-+$|: )", ast.get_docstring(component), re.MULTILINE)
+    headings = re.findall(r"^(\w+)(?:\n-+$|:)", ast.get_docstring(component), re.MULTILINE)
     init = next(node for node in component.body if getattr(node, "name", "") == "__init__")
     assert "Timing" in headings
     assert "Parameters" in headings or [each.arg for each in init.args.args] == ["self", "config"]

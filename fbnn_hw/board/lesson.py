@@ -37,37 +37,21 @@ class Effect:
 
 @dataclass(frozen=True)
 class Close:
-    """The known class that a class to be taught is close to.
+    """The known class that a class to be taught is close to."""
 
-    name: of the known class.  mistaken: how many images of the lesson would be taken for it by a learner that has seen the others alone.
-    """
-
-    name: str
-    mistaken: int
+    name: str  # of the known class
+    mistaken: int  # how many images of the lesson would be taken for it by a learner that has seen the others alone
 
 
 @dataclass
 class Lesson:
     """The result of a lesson.
 
-    Attributes
-    ----------
-    label : str
-        Name of the class that was taught.
-    index : int
-        Its number.
-    new : bool
-        Whether the board did not know it before.
-    images, passes : int
-        Images of the lesson, and how often all of them were shown.
-    right_before, right_after : int
-        Images that were right when first shown, and after the last lesson pass.
-    effects : dict
-        {name: `Effect`} of the classes that had exemplars before.
-    close : Close or None
-        The known class that this one is close to; see `close`.
-    rehearsed : int
-        Replays after the lesson.
+    - label, index, new: name and number of the class that was taught, and whether the board did not know it before.
+    - images, passes: images of the lesson, and how often all of them were shown.
+    - right_before, right_after: images that were right when first shown, and after the last lesson pass.
+    - effects: {name: `Effect`} of the classes that had exemplars before.  close: the known class that this one is close to; see `close`.
+    - rehearsed: replays after the lesson.
     """
 
     label: str

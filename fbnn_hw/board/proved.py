@@ -16,18 +16,13 @@ WAIT_S = 600
 
 @dataclass
 class Proof:
-    """What was compared.
+    """What was compared."""
 
-    logits: of each picture.  cycles: of the design for each, from its last byte to the first logit.  lesson: how many pictures were taught
-    as a new class, None where the design does not learn.  snapshot: bytes of the state that was read back and compared.  differences: a
-    line each.
-    """
-
-    logits: list = field(default_factory=list)
-    cycles: list = field(default_factory=list)
-    lesson: int | None = None
-    snapshot: int | None = None
-    differences: list = field(default_factory=list)
+    logits: list = field(default_factory=list)  # of each picture
+    cycles: list = field(default_factory=list)  # of the design for each, from its last byte to the first logit
+    lesson: int | None = None  # how many pictures were taught as a new class, None where the design does not learn
+    snapshot: int | None = None  # bytes of the state that was read back and compared
+    differences: list = field(default_factory=list)  # a line each
 
 
 def prove(line: Transport, design: Design, images: np.ndarray, progress=silent) -> Proof:

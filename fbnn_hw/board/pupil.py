@@ -33,18 +33,13 @@ class Astray(InputError):
 
 @dataclass(frozen=True)
 class Change:
-    """What is about to be done to a board.
+    """What is about to be done to a board."""
 
-    start: what it knows before.  names: of its classes afterwards.  steps: ("learn", label, latent as packed bits), ("rehearse", count),
-    ("freeze", 0 or 1) or ("state", snapshot).  origin: what `Kept.before` has once the change is kept, or None where that file stays as
-    it is.  replaces: SHA-256 of the kept file that the change is to replace, "" where there is none.
-    """
-
-    start: Taught
-    names: tuple[str, ...]
-    steps: tuple[tuple, ...]
-    origin: Taught | None
-    replaces: str
+    start: Taught  # what it knows before
+    names: tuple[str, ...]  # of its classes afterwards
+    steps: tuple[tuple, ...]  # ("learn", label, latent as packed bits), ("rehearse", count), ("freeze", 0 or 1) or ("state", snapshot)
+    origin: Taught | None  # what `Kept.before` has once the change is kept, or None where that file stays as it is
+    replaces: str  # SHA-256 of the kept file that the change is to replace, "" where there is none
 
     def way(self, learner: Learner) -> Iterator[tuple[str, ...]]:
         """The names at each state on the way, which `learner` then has."""
@@ -86,14 +81,8 @@ class Change:
 class Kept:
     """The files in a design's folder that keep what its board was taught.
 
-    Attributes
-    ----------
-    file : Path
-        What the board knows, as `Taught`.
-    before : Path
-        What it knew before the last lesson.
-    lesson : Path
-        The `Change` that was begun and is not in `file` yet; there is none while nothing is done to the board.
+    file: what the board knows, as `Taught`.  before: what it knew before the last lesson.  lesson: the `Change` that was begun and is not
+    in `file` yet; there is none while nothing is done to the board.
     """
 
     def __init__(self, folder: Path, simulated: bool) -> None:
@@ -150,18 +139,9 @@ class Pupil:
 
     `find` has to come first; `begin` before a change.
 
-    Attributes
-    ----------
-    chip : host.chip.ChipState
-    kept : Kept
-    twin : Learner or None
-        None before `find`.
-    names : list of str
-        Names of the classes known, None for a forgotten one.
-    resumed : bool
-        Whether the board was found on the way of a change that another program had begun.
-    aside : Path or None
-        The file that has what `Kept.file` held, where the board does not know it.
+    twin: None before `find`.  names: of the classes known, None for a forgotten one.
+    resumed: whether the board was found on the way of a change that another program had begun.
+    aside: the file that has what `Kept.file` held, where the board does not know it, or None.
     """
 
     def __init__(self, client: Client, design, simulated: bool) -> None:

@@ -1,12 +1,12 @@
 """The file of what a board was taught: the names of its classes and a snapshot of its learner; docs/learner.md."""
 
 import json
-import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ..base import files
 from ..base.errors import LONGEST_NAME, InputError, is_name, show
 from ..reference.learning.learner import Learner
 from ..reference.learning.snapshot import MAGIC, State
@@ -18,7 +18,7 @@ LONGEST_LINE = 1 << 21
 """Most bytes of the first line: more than escaped names can take."""
 MAX_BYTES = 1 << 26
 """Most bytes of a file."""
-EXPECTED = "expected what fbnn-hw learn --snapshot wrote"
+EXPECTED = "what fbnn-hw learn --snapshot wrote"
 
 
 def named(names: Sequence[str | None], count: int) -> list[str | None]:
@@ -41,13 +41,9 @@ def titled(names: Sequence[str | None], classes: Sequence[str]) -> tuple[str | N
 class Taught:
     """What a board was taught: the names of its classes, and the state of its learner.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the classes known, from class 0 on, None for a forgotten one.  There may be fewer names
-        than classes; a bare snapshot has none.
-    snapshot : bytes
-        The state, in the format of `reference.learning.snapshot`.
+    names: of the classes known, from class 0 on, None for a forgotten one.  There may be fewer names than classes; a bare snapshot has
+    none.
+    snapshot: the state, in the format of `reference.learning.snapshot`.
     """
 
     names: tuple[str | None, ...]
@@ -75,7 +71,7 @@ class Taught:
             except (ValueError, RecursionError):  # text that is no JSON, or lists in lists without end
                 pass
         if type(names) is not list:
-            raise InputError(f"{where}: damaged or another file, {EXPECTED}")
+            raise InputError(f"{where}: damaged or another file, expected {EXPECTED}")
         _verify(names, where)
         return cls(tuple(names), data[end + 1:])
 
@@ -85,16 +81,7 @@ class Taught:
 
         otherwise: reads the content of a file that begins as another format does.
         """
-        try:
-            about = Path(path).stat()
-            if not stat.S_ISREG(about.st_mode):  # a pipe would be waited for, a device has no end
-                raise InputError(f"{path}: is no file, {EXPECTED}")
-            if about.st_size > MAX_BYTES:
-                raise InputError(f"{path}: {about.st_size} bytes, expected at most {MAX_BYTES}")
-            with open(path, "rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}, {EXPECTED}") from None
+        data = files.read(path, MAX_BYTES, EXPECTED)
         return otherwise(data, path) if otherwise and not data.startswith((MAGIC, HEAD)) else cls.unpack(data, path)
 
     def state(self, learner: Learner, where: str | Path = "file") -> State:

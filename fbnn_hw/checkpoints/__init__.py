@@ -35,23 +35,10 @@ def resolve(name, flag="--model", suffix=".pt"):
 
 
 def load(name, flag="--model"):
-    """Read a checkpoint.  Nothing in the file is run.
+    """The `ir.network.Network` of a checkpoint, of which nothing is run.
 
-    Parameters
-    ----------
-    name : str or Path
-        A file, or the name of a shipped checkpoint, with or without `.pt`.
-    flag : str
-        What an error calls `name`.
-
-    Returns
-    -------
-    ir.network.Network
-
-    Raises
-    ------
-    InputError
-        There is no such file, or the file is no checkpoint.
+    name: a file, or the name of a shipped checkpoint, with or without `.pt`.  flag: what an error calls it.  Raises InputError where
+    there is no such file, or the file is no checkpoint.
     """
     from ..ir.checkpoint import read
 

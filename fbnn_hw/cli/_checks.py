@@ -23,17 +23,13 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One entry of the table.
+    """One entry of the table."""
 
-    name: of what is looked for.  used_for: what needs it.  probe(): returns a text or raises `Missing`.
-    fix: {platform: command}.  needed: without it the exit code is 5.
-    """
-
-    name: str
-    used_for: str
-    probe: Callable
-    fix: dict
-    needed: bool = True
+    name: str  # of what is looked for
+    used_for: str  # what needs it
+    probe: Callable  # returns a text or raises `Missing`
+    fix: dict  # {platform: command}
+    needed: bool = True  # without it the exit code is 5
 
 
 def everywhere(command: str) -> dict[str, str]:

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Row:
-    """label: as in the paper.  verb, flags: the run; no verb: a value of another publication, which has no run here.
-    paper: {metric: value}; the keys say which metrics are compared."""
+    """A row of a table.  verb, flags: the run; no verb: a value of another publication, which has no run here."""
 
-    label: str
+    label: str  # as in the paper
     verb: str
     flags: str
-    paper: dict = field(default_factory=dict)
+    paper: dict = field(default_factory=dict)  # {metric: value}; the keys say which metrics are compared
 
 
 @dataclass(frozen=True)

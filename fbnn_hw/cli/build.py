@@ -182,15 +182,14 @@ def _speed(record, estimate, config, least):
 
     clock_hz = _quoted_mhz(record) * 1e6
     cycles, baud = max(estimate["cycles"], least), record["baud"]
+    real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
     if config.camera:
         from ..rtl.device_top import frames_per_second
 
-        rate = frames_per_second(config.camera, record["clock_hz"], cycles)
-        return {"cycles": cycles, "frames_per_second": clock_hz / cycles, "end_to_end_frames_per_second": rate, "baud_error": 0.0}
-    classes = config.learning.max_classes if config.learning else config.classes
-    real_baud = record["clock_hz"] / bit_clocks(record["clock_hz"], baud)
-    rate = end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, classes,
-                                    ahead=record.get("ahead", False), pixel_bits=config.pixel_bits)
+        rate, real_baud = frames_per_second(config.camera, record["clock_hz"], cycles), baud
+    else:
+        rate = end_to_end_rate(cycles, estimate["load_cycles"], clock_hz, real_baud, config.size, config.result_classes,
+                               ahead=record.get("ahead", False), pixel_bits=config.pixel_bits)
     return {"cycles": cycles, "frames_per_second": clock_hz / cycles, "end_to_end_frames_per_second": rate,
             "baud_error": real_baud / baud - 1}
 

@@ -68,40 +68,24 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--out", default="rtl_out", metavar="DIR", help="where the folder is made (default: rtl_out)")
 
 
-def _rejected(rejected):
-    """A line on the faster shape that did not fit."""
-    if not rejected:
-        return ()
-    shape, why = rejected
-    return (f"        not {' x '.join(map(str, shape))}: {why}",)
-
-
-def _stream(config):
-    """A line on an SDRAM, on a flash at twice the clock, or on weights that are loaded."""
+def _coming(config):
+    """Lines on weights that are loaded, from an SDRAM, or from a flash at twice the clock, and on images that come as levels."""
     if config.loads:
-        return (f"weights a file of {config.load_bytes:,} bytes, which a program loads after each reset",)
-    if config.way == "double":
-        return (f"flash   at twice the clock of the design, {config.stream_bits_per_cycle:.1f} bits of weights a cycle",)
-    if not config.sdram:
-        return ()
-    return (f"SDRAM   {config.beat_bits} lines, {config.stream_bits_per_cycle:.1f} bits of weights a cycle; "
-            "filled from the flash after reset, about four cycles a byte (estimated)",)
+        yield f"weights a file of {config.load_bytes:,} bytes, which a program loads after each reset"
+    elif config.way == "double":
+        yield f"flash   at twice the clock of the design, {config.stream_bits_per_cycle:.1f} bits of weights a cycle"
+    elif config.sdram:
+        yield (f"SDRAM   {config.beat_bits} lines, {config.stream_bits_per_cycle:.1f} bits of weights a cycle; "
+               "filled from the flash after reset, about four cycles a byte (estimated)")
+    if config.takes_levels:
+        from ..machine.config import image_bytes
 
-
-def _levels(config):
-    """A line on images that come as levels."""
-    if not config.takes_levels:
-        return ()
-    from ..machine.config import image_bytes
-
-    return (f"input   levels, {config.pixel_bits} bits a pixel: {config.image_bytes:,} bytes an image, "
-            f"{image_bytes(config.size):,} of RGB",)
+        yield (f"input   levels, {config.pixel_bits} bits a pixel: {config.image_bytes:,} bytes an image, "
+               f"{image_bytes(config.size):,} of RGB")
 
 
 def _learning(estimate, config):
     """Lines of a design that learns."""
-    if not config.learning:
-        return ()
     learning = estimate["learning"]
     rows = ", ".join(f"{what} {count:,}" for what, count in learning["rows"].items() if count)
     if not config.learning.replays:
@@ -210,7 +194,7 @@ def _show(out, design, part, rejected, automatic):
     out.text(f"{design.manifest['model']}, {len(design.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
              + ", chosen as the fastest that fits" * automatic,
-             *_rejected(rejected), "")
+             *([f"        not {' x '.join(map(str, rejected[0]))}: {rejected[1]}"] if rejected else ()), "")
     out.text(*_common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],
           f"{x['resident_sixteenths']}/16") for x in estimate["layers"]],
@@ -224,7 +208,7 @@ def _show(out, design, part, rejected, automatic):
         f"memory  {estimate['feature_words_used']:,} of {config.feature_words:,} words in each of {config.pixels} banks for features, "
         f"{estimate['resident_bits']:,} bits of resident weights"
         + (f", {estimate['late_bits']:,} of late ones where early maps were" if "late_bits" in estimate else ""),
-        *_stream(config), *_levels(config), *_learning(estimate, config),
+        *_coming(config), *(_learning(estimate, config) if config.learning else ()),
         f"LUT4    about {estimate['lut4']:,} (estimated)" + (f" of {limit:,}" if limit else ""), "",
         *_listed(design.folder), "",
         f"next: fbnn-hw simulate {shlex.quote(str(design.folder))} --images 2")

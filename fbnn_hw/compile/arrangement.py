@@ -46,14 +46,11 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """The reads of a tile, in their order.
-
-    times: int (K,): how often each place is read.  doubled: each is read twice as often, and lanes that the tile does not want cancel.
-    """
+    """The reads of a tile, in their order."""
 
     places: Places
-    times: np.ndarray
-    doubled: bool = False
+    times: np.ndarray  # int (K,): how often each place is read
+    doubled: bool = False  # each is read twice as often, and lanes that the tile does not want cancel
     taps: int = 1  # into which the reads can be cut, all of the same words
 
     @cached_property

@@ -31,17 +31,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Imported:
-    """network: the result.  format: of the file.  parts: in the order of the source.  exact: `LOGITS` or `CLASSES`.
-    scale: the other program's logits are these integers times `scale` plus `shift`; both None where the classes alone are equal.
-    notes: what a user should know, one line each."""
+    """What was read.
 
-    network: Network
-    format: str
-    parts: tuple[Part, ...]
-    exact: str = LOGITS
+    scale: the other program's logits are these integers times `scale` plus `shift`; both None where the classes alone are equal.
+    """
+
+    network: Network  # the result
+    format: str  # of the file
+    parts: tuple[Part, ...]  # in the order of the source
+    exact: str = LOGITS  # `LOGITS` or `CLASSES`
     scale: float | None = 1.0
     shift: float | None = 0.0
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())  # what a user should know, one line each
 
 
 def alike(one, other):

@@ -25,14 +25,13 @@ LEAST_ROOM, ROOM = 2 ** 22, 8
 
 @dataclass(frozen=True)
 class Node:
-    """op: the operator, with its domain before it where that is none of DOMAINS.  inputs, outputs: names of values, "" where an optional
-    input is left out.  attributes: numbers, text, lists and arrays."""
+    """A node.  inputs, outputs: names of values, "" where an optional input is left out."""
 
     name: str
-    op: str
+    op: str  # the operator, with its domain before it where that is none of DOMAINS
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: dict[str, Any]
+    attributes: dict[str, Any]  # numbers, text, lists and arrays
 
     def __str__(self):
         name = _printable(self.name or (self.outputs[0] if self.outputs else ""))
@@ -41,17 +40,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """type: of the input's numbers, as onnx calls it, such as FLOAT.  shape: of the input, None for a size that the file leaves open.
-    producer: the program that wrote the file, or "".  opset: the version of ONNX's operators."""
+    """The graph of a file."""
 
     nodes: tuple[Node, ...]
     constants: dict[str, np.ndarray]
     input: str
-    type: str
-    shape: tuple[int | None, ...]
+    type: str  # of the input's numbers, as onnx calls it, such as FLOAT
+    shape: tuple[int | None, ...]  # of the input, None for a size that the file leaves open
     output: str
-    producer: str
-    opset: int
+    producer: str  # the program that wrote the file, or ""
+    opset: int  # the version of ONNX's operators
 
 
 def read(path: Path) -> Graph:
@@ -85,8 +83,8 @@ def _graph(model):
     tensor = inputs[0].type.tensor_type
     sizes = tensor.shape.dim
     shape = tuple(size.dim_value if size.HasField("dim_value") else None for size in sizes)
-    nodes = tuple(Node(node.name, _operator(node), tuple(node.input), tuple(node.output),
-                       {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
+    nodes = tuple(Node(node.name, node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}", tuple(node.input),
+                       tuple(node.output), {a.name: _attribute(a) for a in node.attribute}) for node in graph.node)
     opset = max((own.version for own in model.opset_import if own.domain in ("", "ai.onnx")), default=1)
     producer = _printable(f"{model.producer_name} {model.producer_version}".strip())
     return Graph(nodes, constants, inputs[0].name, type_name(tensor.elem_type), shape, graph.output[0].name, producer, opset)
@@ -103,10 +101,6 @@ def _check_counts(graph):
     for number, most, place in ((count, MAX_VALUES, "in its tensors"), (listed, MAX_LISTED, "in lists of attributes")):
         if number > most:
             raise InputError(f"{show(number)} numbers {place}, expected at most {most}")
-
-
-def _operator(node):
-    return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _attribute(attribute):

@@ -15,16 +15,12 @@ MANY = 2 ** 18
 
 @dataclass(frozen=True)
 class Image:
-    """The picture.
+    """The picture."""
 
-    table: float64 (256, channels), the value of each byte.  size: pixels a side.  vector: whether the
-    source has flattened it.  kind: the type of the values, for a reader that computes in it.
-    """
-
-    table: np.ndarray
-    size: int
-    vector: bool = False
-    kind: Any = None
+    table: np.ndarray  # float64 (256, channels), the value of each byte
+    size: int  # pixels a side
+    vector: bool = False  # whether the source has flattened it
+    kind: Any = None  # the type of the values, for a reader that computes in it
 
     @property
     def shape(self):
@@ -33,47 +29,36 @@ class Image:
 
 @dataclass(frozen=True)
 class Bits:
-    """A map of an op.
+    """A map of an op.  gain, offset: float64 (channels,)."""
 
-    name: of the op.  shape: (channels, height, width).  gain, offset: float64 (channels,).  top: 1, or 255
-    for bytes.  copies: copies of each channel in the source, whose values add up.  pad: pixels of the real
-    value pad_value that the source puts around the map for its reader.
-    """
-
-    name: str
-    shape: tuple
+    name: str  # of the op
+    shape: tuple  # (channels, height, width)
     gain: np.ndarray
     offset: np.ndarray
-    top: int = 1
+    top: int = 1  # 1, or 255 for bytes
     vector: bool = False
-    copies: int = 1
-    pad: int = 0
+    copies: int = 1  # copies of each channel in the source, whose values add up
+    pad: int = 0  # pixels of the real value pad_value that the source puts around the map for its reader
     pad_value: float = 0.0
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Dot products that are no op yet.
+    """Dot products that are no op yet."""
 
-    op: the op that it will become.  source: the map that it reads.  weights: its bits, or None for a sum
-    over the map.  bias: real (channels,).  functions: applied in turn to gain * direction * dot + bias.
-    pools: names of the poolings, each the largest of 2 x 2.  flat: whether the source has flattened the
-    result.  last: the place of the last function in the source.
-    """
-
-    op: Any
-    source: Bits
-    weights: Any
+    op: Any  # the op that it will become
+    source: Bits  # the map that it reads
+    weights: Any  # its bits, or None for a sum over the map
     shape: tuple
     largest: int
     gain: np.ndarray
-    bias: np.ndarray
-    last: str
+    bias: np.ndarray  # real (channels,)
+    last: str  # the place of the last function in the source
     direction: np.ndarray
-    functions: tuple[Function, ...] = ()
-    pools: tuple[str, ...] = ()
+    functions: tuple[Function, ...] = ()  # applied in turn to gain * direction * dot + bias
+    pools: tuple[str, ...] = ()  # names of the poolings, each the largest of 2 x 2
     vector: bool = False
-    flat: bool = False
+    flat: bool = False  # whether the source has flattened the result
 
     def value(self, dot):
         """Real values (K, channels) of dot products (K, channels) as the op has them."""
@@ -102,18 +87,16 @@ Value = Image | Bits | Sum
 class Map:
     """A value of an ONNX graph that depends on the image, and how the file's array holds it.
 
-    last: whether the file has its channels last.  order: of a vector in another order than the file's:
-    element i of the file is element order[i].  groups: of a map whose channels the file has split into two
-    axes for a shuffle, else 0; turned: whether the two are swapped, so that a shuffle is still to be made.
-    whole: whether its numbers are integers of 8 bits, in which a node wraps and divides without a remainder.
+    groups: of a map whose channels the file has split into two axes for a shuffle, else 0; turned: whether
+    the two are swapped, so that a shuffle is still to be made.
     """
 
     value: Value
-    last: bool = False
-    order: np.ndarray | None = None
+    last: bool = False  # whether the file has its channels last
+    order: np.ndarray | None = None  # of a vector in another order than the file's: element i of the file is element order[i]
     groups: int = 0
     turned: bool = False
-    whole: bool = False
+    whole: bool = False  # whether its numbers are integers of 8 bits, in which a node wraps and divides without a remainder
 
     @property
     def sizes(self):

@@ -20,15 +20,14 @@ SYNTHESIS = 0.25
 class Recipe:
     """All inputs of a build except the seeds.
 
-    board: targets.boards.Board.  flow, tools: as in fpga.toolchain.  settings: dict, which a record
-    repeats.  files: {name: text} that the tools read.
+    flow, tools: as in fpga.toolchain.
     """
 
-    board: object
+    board: object  # targets.boards.Board
     flow: object
     tools: object
-    settings: dict
-    files: dict
+    settings: dict  # which a record repeats
+    files: dict  # {name: text} that the tools read
 
     @property
     def key(self):

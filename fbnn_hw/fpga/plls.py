@@ -120,19 +120,22 @@ def ecp5(reference_hz, wanted_hz):
     is within the range of an output.
     Ref: Lattice FPGA-DS-02012, sysCLOCK PLL timing: phase detector 10 to 400 MHz, VCO 400 to 800 MHz, output 3.125 to 400 MHz.
     """
-    for i in range(1, 129):
+    settings = _divided(reference_hz, wanted_hz, range(1, 129), (10e6, 400e6), range(1, 129), (400e6, 800e6), (3.125e6, 400e6))
+    for hz, i, f, o in sorted(settings, key=lambda one: (one[1], abs(reference_hz / one[1] * one[2] - 600e6))):  # the VCO's middle first
+        yield Pll(hz, {
+            "CLKI_DIV": i, "CLKFB_DIV": 1, "FEEDBK_PATH": "INT_OS3", "CLKOS3_ENABLE": "ENABLED", "CLKOS3_DIV": f,
+            "CLKOS3_CPHASE": f - 1, "CLKOP_ENABLE": "ENABLED", "CLKOP_DIV": o, "CLKOP_CPHASE": o - 1, "PLLRST_ENA": "DISABLED"})
+
+
+def _divided(reference_hz, wanted_hz, inputs, phases, factors, vcos, outputs):
+    """(Hz, divider before the phase detector, factor of the VCO, divider of the output) of the settings within the limits, in Hz."""
+    for i in inputs:
         phase_hz = reference_hz / i
-        if not 10e6 <= phase_hz <= 400e6:
-            continue
-        for f in sorted(range(1, 129), key=lambda f: abs(phase_hz * f - 600e6)):  # the middle of the range first
+        for f in factors if phases[0] <= phase_hz <= phases[1] else ():
             vco_hz = phase_hz * f
-            if not 400e6 <= vco_hz <= 800e6:
-                continue
             o = min(128, max(1, round(vco_hz / wanted_hz)))
-            if 3.125e6 <= vco_hz / o <= 400e6:
-                yield Pll(vco_hz / o, {
-                    "CLKI_DIV": i, "CLKFB_DIV": 1, "FEEDBK_PATH": "INT_OS3", "CLKOS3_ENABLE": "ENABLED", "CLKOS3_DIV": f,
-                    "CLKOS3_CPHASE": f - 1, "CLKOP_ENABLE": "ENABLED", "CLKOP_DIV": o, "CLKOP_CPHASE": o - 1, "PLLRST_ENA": "DISABLED"})
+            if vcos[0] <= vco_hz <= vcos[1] and outputs[0] <= vco_hz / o <= outputs[1]:
+                yield vco_hz / o, i, f, o
 
 
 COMMANDS = 2.0, 1.5
@@ -205,17 +208,8 @@ def xilinx7(reference_hz, wanted_hz):
     Ref: AMD DS181, PLL switching characteristics, speed grade -1: phase detector 19 to 450 MHz, VCO 800 to 1600 MHz, output 6.25 to
     800 MHz.
     """
-    for d in range(1, 57):
-        phase_hz = reference_hz / d
-        if not 19e6 <= phase_hz <= 450e6:
-            continue
-        for f in range(2, 65):
-            vco_hz = phase_hz * f
-            if not 800e6 <= vco_hz <= 1600e6:
-                continue
-            o = min(128, max(1, round(vco_hz / wanted_hz)))
-            if 6.25e6 <= vco_hz / o <= 800e6:
-                yield Pll(vco_hz / o, {"CLKIN1_PERIOD": 1e9 / reference_hz, "DIVCLK_DIVIDE": d, "CLKFBOUT_MULT": f, "CLKOUT0_DIVIDE": o})
+    for hz, d, f, o in _divided(reference_hz, wanted_hz, range(1, 57), (19e6, 450e6), range(2, 65), (800e6, 1600e6), (6.25e6, 800e6)):
+        yield Pll(hz, {"CLKIN1_PERIOD": 1e9 / reference_hz, "DIVCLK_DIVIDE": d, "CLKFBOUT_MULT": f, "CLKOUT0_DIVIDE": o})
 
 
 def nearest(board, wanted_hz):

@@ -35,22 +35,19 @@ class Delays:
     """Delays of a part's cells, ps, with the slowest conditions, of the rising or the falling edge, whichever is longer.
 
     Ref: Project IceStorm, timings_up5k.txt and timings_hx8k.txt: LogicCell40, SB_RAM40_4K, SB_SPRAM256KA, PRE_IO, SB_MAC16.
-    lut: from each input to the output.  carry: from each pin to the carry.  buffer: through a global buffer, ICE_GB and GlobalMux.
-    driver: more for a cell that drives a wire which runs across: Odrv4, as icetime counts it, less Span4Mux_h4, as nextpnr does.
-    after: from the clock to the outputs of a kind of cell.  before: {kind of cell: {pin without its number: set-up}}.
+    driver: Odrv4, as icetime counts it, less Span4Mux_h4, as nextpnr does.
     product, total: from the factors and from the summands of a multiplier to each bit of its output; () where it takes no time.
-    summed: of a multiplier with a register behind the sum: from the clock to its output, and the set-up of its pins.
     """
 
-    lut: tuple
-    carry: dict
-    buffer: int
-    driver: int
-    after: dict
-    before: dict
+    lut: tuple  # from each input to the output
+    carry: dict  # from each pin to the carry
+    buffer: int  # through a global buffer, ICE_GB and GlobalMux
+    driver: int  # more for a cell that drives a wire which runs across
+    after: dict  # from the clock to the outputs of a kind of cell
+    before: dict  # {kind of cell: {pin without its number: set-up}}
     product: tuple = ()
     total: tuple = ()
-    summed: tuple = ()
+    summed: tuple = ()  # of a multiplier with a register behind the sum: from the clock to its output, and the set-up of its pins
 
 
 def _before(lut, reset, ram, pad, **more):
@@ -107,14 +104,11 @@ class Edge:
 
 @dataclass
 class Timing:
-    """The result of `analyse`.
+    """The result of `analyse`."""
 
-    fmax_mhz: the fastest clock.  path: the slowest path, as `toolchain.Result` has it.  arrivals: of each part, as `slack.arrivals`.
-    """
-
-    fmax_mhz: float
-    path: list
-    arrivals: list
+    fmax_mhz: float  # the fastest clock
+    path: list  # the slowest path, as `toolchain.Result` has it
+    arrivals: list  # of each part, as `slack.arrivals`
 
 
 class Netlist:

@@ -28,22 +28,19 @@ CELLS = "placed-cells.json"
 class Flow:
     """The tools that build for a part.
 
-    nextpnr: name of its architecture, or None where the vendor's tool places
-    and routes.  device: its options.  pins: the flag for the constraints.  result: the flag for the
-    packer's input.  packer: program.  bitstream: name of its file.  minutes, minutes_a_kilolut:
-    estimated time on one core at 2.5 GHz.  gigabytes: memory of place and route.  router: nextpnr's, "" where its own choice is taken.
+    minutes, minutes_a_kilolut: estimated time on one core at 2.5 GHz.
     """
 
-    nextpnr: str | None
-    device: tuple = ()
-    pins: str = ""
-    result: str = ""
-    packer: str = ""
-    bitstream: str = "bitstream.bin"
+    nextpnr: str | None  # name of its architecture, or None where the vendor's tool places and routes
+    device: tuple = ()  # its options
+    pins: str = ""  # the flag for the constraints
+    result: str = ""  # the flag for the packer's input
+    packer: str = ""  # program
+    bitstream: str = "bitstream.bin"  # name of its file
     minutes: float = 1
     minutes_a_kilolut: float = 0.7
-    gigabytes: float = 0.5
-    router: str = ""
+    gigabytes: float = 0.5  # memory of place and route
+    router: str = ""  # nextpnr's, "" where its own choice is taken
 
     def part(self, package):
         """Options of nextpnr that name the part and its package, which is in the name of a Gowin part."""
@@ -156,18 +153,17 @@ def expected_minutes(target, lut4, learns=False, rounds=1):
 class Result:
     """The result of place and route.
 
-    clock_mhz: the wanted clock.  fmax_mhz: the clock that was reached, on an iCE40 that of the pins that the router took (`routed`).
     used, available: {cell: count}.  path: the slowest path, a list of dicts with type ("clk-to-q", "logic", "routing", "setup"), from,
-    to and delay_ns.  arrivals: as `slack.arrivals` has them.  nextpnr_mhz: the clock that nextpnr reports.
+    to and delay_ns.
     """
 
-    clock_mhz: float
-    fmax_mhz: float
+    clock_mhz: float  # the wanted clock
+    fmax_mhz: float  # the clock that was reached, on an iCE40 that of the pins that the router took (`routed`)
     used: dict
     available: dict
     path: list = field(default_factory=list)
-    arrivals: list = field(default_factory=list)
-    nextpnr_mhz: float | None = None
+    arrivals: list = field(default_factory=list)  # as `slack.arrivals` has them
+    nextpnr_mhz: float | None = None  # the clock that nextpnr reports
 
     @classmethod
     def of(cls, record):

@@ -188,13 +188,17 @@ class Chip:
             if not any(pin.startswith("O_") for pin in pins):
                 continue
             cell = self.cells[x, y, "mac16"] = Cell("ICESTORM_DSP", {}, pins)
-            parts: dict[str, dict[int, str]] = defaultdict(dict)
-            for key, (column, row, bit) in self.config.get_dsp_config_db(x, y).items():
-                name, _, number = key.rpartition("_")
-                name, place = (name, int(number)) if number in ("0", "1") and name else (key, 0)
-                parts[name][place] = self._is_set(column, row, "IpConfig", bit)
-            cell.settings = {name: "".join(bits[i] for i in sorted(bits, reverse=True)) for name, bits in parts.items()}
+            cell.settings = self._words("IpConfig", self.config.get_dsp_config_db(x, y))
             cell.settings["NEG_TRIGGER"] = self._is_set(x, y + 2, "NegClk")
+
+    def _words(self, kind, places):
+        """{name: bits, the highest first} of {NAME or NAME_number: (column, row, name of the bit)}."""
+        words: dict[str, dict[int, str]] = defaultdict(dict)
+        for key, (column, row, bit) in places.items():
+            name, _, number = key.rpartition("_")
+            name, place = (name, int(number)) if number.isdigit() and name else (key, 0)
+            words[name][place] = self._is_set(column, row, kind, bit)
+        return {name: "".join(bits[i] for i in sorted(bits, reverse=True)) for name, bits in words.items()}
 
     def _pads(self):
         """The pads that are used; of the others, what they have in every bitstream is asked for."""
@@ -220,13 +224,7 @@ class Chip:
     def _plls(self):
         for name in self.config.pll_list():
             info = self.box.pllinfo_db[name]
-            parts: dict[str, dict[int, str]] = defaultdict(dict)
-            for key, value in info.items():
-                if str(value[-1]).startswith("PLLCONFIG"):
-                    word, _, number = key.rpartition("_")
-                    word, place = (word, int(number)) if number.isdigit() else (key, 0)
-                    parts[word][place] = self._is_set(*value[:2], "PLL", value[2])
-            settings = {word: "".join(bits[i] for i in sorted(bits, reverse=True)) for word, bits in parts.items()}
+            settings = self._words("PLL", {key: value for key, value in info.items() if str(value[-1]).startswith("PLLCONFIG")})
             if "1" not in settings["PLLTYPE"]:
                 continue
             pins = self._pins({pin: info[pin] for pin in PLL_PINS if pin in info})

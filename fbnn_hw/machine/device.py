@@ -24,18 +24,17 @@ OFF, ON, SLOW, FAST = "off", "on", "slow", "fast"
 class Sign:
     """What the LEDs say.  The first sign of `SIGNS` whose condition holds is shown.
 
-    value: whose number the LEDs of the number show, "answer" or "choice"; "" where they are dark.  number, flag, ready, fault: what
-    these LEDs do.  needs: what a design must have for the sign.
+    number, flag, ready, fault: what these LEDs do.
     """
 
     name: str
     meaning: str
-    value: str = ""
+    value: str = ""  # whose number the LEDs of the number show, "answer" or "choice"; "" where they are dark
     number: str = OFF
     flag: str = OFF
     ready: str = OFF
     fault: str = OFF
-    needs: str = ""
+    needs: str = ""  # what a design must have for the sign
 
 
 SIGNS = (
@@ -65,26 +64,6 @@ class Step:
     needs: str = ""
 
 
-CONDITIONS = {
-    "ready": "the weights are there, the learner rests, what was kept is loaded, and the sensor has its registers",
-    "image": "an image has begun",
-    "wish": "a lesson has ended, or forget or undo was pressed",
-    "undo": "undo was pressed",
-    "forget": "forget was pressed, and the chosen class is known",
-    "taught": "an image was learned, and teach is let go",
-    "nothing": "none of these",
-    "torn": "a class has come, and its image was torn",
-    "lesson": "a class has come, and teach is held",
-    "answer": "a class has come",
-    "taken": "the learner has taken the command",
-    "rests": "the learner rests",
-    "last": "the class is marked as forgotten, and it was the last one",
-    "marked": "the class is marked as forgotten",
-    "fewer": "the number of classes is written",
-    "kept": "all is kept",
-    "restored": "what was kept before is loaded",
-}
-"""{condition: when it holds}"""
 STEPS = (
     Step("START", "ready", "LOOK"),
     Step("LOOK", "image", "SEE"),

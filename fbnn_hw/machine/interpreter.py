@@ -75,15 +75,13 @@ def place(height: int, width: int, across: int, base: int, down: int, right: int
 class Sums:
     """What is fixed of a step of the array: N = tiles x P sums of each pixel, from T lists of reads, one or one a tile.
 
-    reads: row of `Machine.rows` of each read, (T, pixels, reads); the row behind the last is one of zeros.  matrix: what a 1 adds to a
-    sum, (T, reads x L, N / T).  start: what a sum is without any 1, (N).  shape: of the map, (height, width).
     target, first: rows that are written, (height, width, words), and the first lane that is.
     """
 
-    reads: np.ndarray
-    matrix: np.ndarray
-    start: np.ndarray
-    shape: tuple[int, int]
+    reads: np.ndarray  # row of `Machine.rows` of each read, (T, pixels, reads); the row behind the last is one of zeros
+    matrix: np.ndarray  # what a 1 adds to a sum, (T, reads x L, N / T)
+    start: np.ndarray  # what a sum is without any 1, (N)
+    shape: tuple[int, int]  # of the map, (height, width)
     target: np.ndarray
     first: int
 
@@ -92,12 +90,11 @@ class Sums:
 class Pooled:
     """What is fixed of a step of global pooling.
 
-    reads: rows that are read, (pixels, tiles, blocks).  learned: bits (pixels, tiles, blocks, L).  averages, matches: rows that are
-    written, (tiles), of the average words and of the learned words; none where there are none.
+    averages, matches: rows that are written, (tiles), of the average words and of the learned words; none where there are none.
     """
 
-    reads: np.ndarray
-    learned: np.ndarray
+    reads: np.ndarray  # rows that are read, (pixels, tiles, blocks)
+    learned: np.ndarray  # bits (pixels, tiles, blocks, L)
     averages: np.ndarray
     matches: np.ndarray
 
@@ -412,19 +409,3 @@ class Machine:
             self.rows[work.averages] = seen.sum((0, 2)) >= half
         if step["depthwise"]:
             self.rows[work.matches] = (seen == work.learned).sum((0, 2)) >= half
-
-
-def layer_bits(banks: np.ndarray, entry: dict[str, Any], across: int) -> np.ndarray:
-    """Bits (C, H, W) of a layer, by its entry in layout.json; lanes without a channel must be 0."""
-    channels, height, width = entry["shape"]
-    bank, address = place(height, width, across, entry["base"][0], entry["columns"] * entry["pitch"], entry["pitch"])
-    stride = entry.get("word_stride", 1)
-    stored = np.full((channels, height, width), 2, np.uint8)
-    for number, word in enumerate(entry["lanes"]):
-        bits = banks[bank, address + number * stride]
-        for lane, channel in enumerate(word):
-            if channel >= 0:
-                stored[channel] = bits[..., lane]
-            else:
-                _require(not bits[..., lane].any(), f"lane {lane} of word {number} holds no channel, but 1")
-    return stored

@@ -17,20 +17,18 @@ REWIND: the program starts again.  RESULT: a result leaves.  LOAD: the next imag
 class Field(NamedTuple):
     """A value of an encoded step: its place in the program, its register in the hardware, its meaning.
 
-    name: attribute of `Step`.  word: number of the 16-bit word.  width: of the register, as `rtl.sequencer.Widths` names it, or its bits.
-    bit, bits: place in the word.  less: the value is stored less this.  listed: only designs with lists of reads have it.  rtl: name of
-    the register, which config.json of version 0.1.0 had as its key; "": as `name`.
+    bit, bits: place in the word.
     """
 
-    name: str
-    word: int
-    width: str | int
+    name: str  # attribute of `Step`
+    word: int  # number of the 16-bit word
+    width: str | int  # of the register, as `rtl.sequencer.Widths` names it, or its bits
     meaning: str
     bit: int = 0
     bits: int = 16
-    less: int = 0
-    listed: bool = False
-    rtl: str = ""
+    less: int = 0  # the value is stored less this
+    listed: bool = False  # only designs with lists of reads have it
+    rtl: str = ""  # name of the register, which config.json of version 0.1.0 had as its key; "": as `name`
 
     @property
     def register(self) -> str:

@@ -38,15 +38,11 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of the words of a fetch.
+    """The sources of the words of a fetch.  Words that are neither resident nor late come straight from the stream."""
 
-    words: all of them.  resident: those in rows that are loaded once.  late: those in late rows.
-    The other words come straight from the stream.
-    """
-
-    words: int
-    resident: int
-    late: int
+    words: int  # all of them
+    resident: int  # those in rows that are loaded once
+    late: int  # those in late rows
 
     @property
     def sixteenths(self) -> int:

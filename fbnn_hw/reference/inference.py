@@ -33,24 +33,10 @@ MATRIX_VALUES = 2 ** 24
 
 
 def layers(network: Network, images: np.ndarray) -> dict[str, np.ndarray]:
-    """Compute the output of every layer.
+    """{op name: output} of every layer, in execution order.  images: uint8 RGB (N, 3, S, S).
 
-    Parameters
-    ----------
-    network : Network
-    images : uint8 array (N, 3, S, S)
-        RGB.
-
-    Returns
-    -------
-    dict
-        {op name: output} in execution order.  An output is uint8 bits (N, C, H, W); those that
-        `Topology.byte_maps` names are uint8 bytes; the last one is int32 logits (N, classes).
-
-    Raises
-    ------
-    InputError
-        The images have another shape or type.
+    An output is uint8 bits (N, C, H, W); those that `Topology.byte_maps` names are uint8 bytes; the last one is int32 logits
+    (N, classes).  Raises InputError where the images have another shape or type.
     """
     _check(network, images)
     return _layers(network, images)
@@ -150,17 +136,8 @@ def _layers(network, images, only=None):
 def convolution(x: np.ndarray, weights: np.ndarray, stride: int, groups: int, frame: int, top: int = 1) -> np.ndarray:
     """Dot products of a convolution, float32 (N, O, H', W'); they are exact.
 
-    Parameters
-    ----------
-    x : uint8 array (N, C, H, W)
-        Bits, or bytes where `top` is `BYTE`.  A value u stands for 2 u - top.
-    weights : uint8 array (O, C / groups, k, k)
-        Bits.
-    stride, groups : int
-    frame : int
-        Pixels on each side of the map, which stand for `bits.PADDING` * top.
-    top : int
-        1 for bits, `BYTE` for bytes.
+    x: uint8 (N, C, H, W), bits, or bytes where `top` is `BYTE`, not 1.  A value u stands for 2 u - top.
+    weights: uint8 bits (O, C / groups, k, k).  frame: pixels on each side of the map, which stand for `bits.PADDING` * top.
     """
     n, c, h, w = x.shape
     outputs, depth, k, _ = weights.shape

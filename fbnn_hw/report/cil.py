@@ -26,9 +26,15 @@ def verify() -> Any:
     return extras.load("matplotlib.figure", "cil", "plots")
 
 
-def _figure(rows, columns):
+def _figure(rows, columns, title=None, label="accuracy, %"):
+    """(figure, its axes as rows).  label: of the left axis of each row."""
     figure = verify().Figure((WIDTH * columns, HEIGHT * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for row in axes:
+        row[0].set_ylabel(label, fontsize=8)
+    if title:
+        figure.suptitle(title, fontsize=8)
+    return figure, axes
 
 
 class _Panel:
@@ -152,7 +158,6 @@ def curves(results):
             if a["task"] != b["task"]:
                 axis.axvline(i + 0.5, color="#999999", lw=0.6)
         panel.finish()
-    axes[0][0].set_ylabel("accuracy, %", fontsize=8)
     return figure
 
 
@@ -164,7 +169,7 @@ def memory(results):
     results = [r for r in results if r["kind"] == "cil"]
     sizes = sorted({_buffer(r) for r in results if _is(r, strategy="replay")}) or [1.0]
     ends = {"naive": sizes[0] / 2.5, "cumulative": sizes[-1] * 2.5}
-    figure, axes = _figure(1, 3)
+    figure, axes = _figure(1, 3, f"{HINT}; diamonds: naive (0), cumulative (all)")
     for axis, (name, title) in zip(axes[0], (("seen", "all seen classes"), ("new", "new classes"), ("buffer", "past classes"))):
         panel = _Panel(axis, title, "buffer, Mb")
         for kind, colour in KINDS.items():
@@ -179,8 +184,6 @@ def memory(results):
         axis.set_xticks([ends["naive"], *ticks, ends["cumulative"]], ["0", *(f"{t:g}" for t in ticks), "all"])
         axis.set_xlim(ends["naive"] / 1.4, ends["cumulative"] * 1.4)
         panel.finish()
-    axes[0][0].set_ylabel("accuracy, %", fontsize=8)
-    figure.suptitle(f"{HINT}; diamonds: naive (0), cumulative (all)", fontsize=8)
     return figure
 
 
@@ -191,7 +194,7 @@ def losses(results):
     """
     results = [r for r in results if r["kind"] == "cil"]
     kinds = [kind for kind in KINDS if any(_is(r, replay=kind) for r in results)] or ["latent"]
-    figure, axes = _figure(len(kinds), 3)
+    figure, axes = _figure(len(kinds), 3, "solid: weighted by inverse frequency; dashed: not weighted", "test accuracy, %")
     for row, kind in zip(axes, kinds):
         for axis, (name, title) in zip(row, (("old", "first task"), ("new", "last task"), ("final", "all classes"))):
             panel = _Panel(axis, f"{kind}: {title}", "buffer, Mb")
@@ -203,8 +206,6 @@ def losses(results):
             if sizes:
                 _logarithmic(axis, sizes)
             panel.finish()
-        row[0].set_ylabel("test accuracy, %", fontsize=8)
-    figure.suptitle("solid: weighted by inverse frequency; dashed: not weighted", fontsize=8)
     return figure
 
 
@@ -212,7 +213,7 @@ def tasks(results):
     """Accuracy on seen, new and past classes after each task; one panel a kind of replay."""
     results = [r for r in results if r["kind"] == "cil"]
     kinds = sorted({r["config"]["replay"] for r in results})
-    figure, axes = _figure(1, max(1, len(kinds)))
+    figure, axes = _figure(1, max(1, len(kinds)), HINT)
     for axis, kind in zip(axes[0], kinds):
         panel, last = _Panel(axis, kind, "task"), 1
         for colour, (name, label) in zip(COLOURS, (("seen", "seen"), ("new", "new"), ("buffer", "past"))):
@@ -227,8 +228,6 @@ def tasks(results):
                 panel.line(groups, colour, None if dashed else label, dashed)
         axis.set_xticks(range(1, last + 1))
         panel.finish()
-    axes[0][0].set_ylabel("accuracy, %", fontsize=8)
-    figure.suptitle(HINT, fontsize=8)
     return figure
 
 
@@ -237,7 +236,7 @@ def sizes(results, published=()):
 
     results: of pre-trainings, each with `megabits`.  published: (name, test accuracy) of other work, drawn as lines.
     """
-    figure, axes = _figure(1, 1)
+    figure, axes = _figure(1, 1, HINT + "; dotted: published by others" * bool(published))
     panel = _Panel(axes[0][0], "offline, all classes at once", "size, Mb")
     families = (("fbnn", "binary"), ("fpnn_b", "float, as many bits"), ("fpnn_p", "float, as many weights"))
     for colour, (family, label) in zip(COLOURS, families):
@@ -254,8 +253,6 @@ def sizes(results, published=()):
     if megabits:
         _logarithmic(axes[0][0], [min(megabits) / 1.5, max(megabits) * 1.5])
     panel.finish()
-    axes[0][0].set_ylabel("accuracy, %", fontsize=8)
-    figure.suptitle(HINT + "; dotted: published by others" * bool(published), fontsize=8)
     return figure
 
 

@@ -12,12 +12,9 @@ class Argmax(wiring.Component):
 
     Twin: `fbnn_hw.reference.inference.classify`.
 
-    Parameters
-    ----------
-    width : int
-        Bits of a score.
-    classes : int
-        Scores a sequence, at most.
+    Parameters:
+    - width: bits of a score.
+    - classes: scores a sequence, at most.
 
     Timing: `best` and `best_score` cover a score one clock after it, and hold until the next one; a score a clock.
     """

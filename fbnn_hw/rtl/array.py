@@ -26,19 +26,13 @@ class MacArray(wiring.Component):
     a channel so that the sum is matches - ceil(fan_in / 2), and the start of a neuron with a threshold.
     An output bit is accumulator >= 0.  Twin: `fbnn_hw.reference.inference`.
 
-    Parameters
-    ----------
-    pixels, lanes, outputs, accumulator_bits : int
-        Q, L, P and the width of an accumulator; L is a power of two.
-    starts : bool
-        Neurons have start values.
-    start_reads : bool
-        Of a start value the array takes what is a multiple of L.  The rest comes from the first read of a block, which has less
-        than L matches.  A read adds its matches, not matches - L / 2.
-    shift : int
-        Places by which accumulators can be shifted to the left; 0: they cannot.
-    style : str
-        Of the popcounts.
+    Parameters:
+    - pixels, lanes, outputs, accumulator_bits: Q, L, P and the width of an accumulator; L is a power of two.
+    - starts: neurons have start values.
+    - start_reads: of a start value the array takes what is a multiple of L.  The rest comes from the first read of a block, which
+      has less than L matches.  A read adds its matches, not matches - L / 2.
+    - shift: places by which accumulators can be shifted to the left; 0: they cannot.
+    - style: of the popcounts.
 
     Timing: Complete timing.array(L) cycles after the last read's pixels.  After a reset the accumulators of a
     large array (`timing.large`) keep their values.

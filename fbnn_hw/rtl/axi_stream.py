@@ -63,12 +63,9 @@ class ImagePackets(wiring.Component):
     Zeros fill up a packet that is too short.  Of a packet that is too long the rest is dropped.  So a
     source that loses or doubles bytes spoils one image, and the next packet is the next image.
 
-    Parameters
-    ----------
-    length : int
-        Bytes of an image.
-    images : int
-        Most images whose answers have not been taken.
+    Parameters:
+    - length: bytes of an image.
+    - images: most images whose answers have not been taken.
 
     Timing: A byte a clock; no register between `packet` and `pixels`.
 

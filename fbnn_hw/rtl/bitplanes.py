@@ -17,14 +17,10 @@ class BitPlanes(wiring.Component):
 
     Twin: `fbnn_hw.reference.encode.first_map` of `fbnn_hw.ir.ops.Bits8`.
 
-    Parameters
-    ----------
-    lanes : int
-        Bits of a word, at least 3 * pixels.
-    table : tuple of 256 integers
-        0 to 255; none: the bytes as they are.
-    pixels : int
-        Pixels that a word has bits of.
+    Parameters:
+    - lanes: bits of a word, at least 3 * pixels.
+    - table: 256 integers from 0 to 255; none: the bytes as they are.
+    - pixels: pixels that a word has bits of.
 
     Timing: A clock for each word of a pixel, at least four: the words leave while the next three bytes are
     taken.  A `ThermometerEncoder` with multipliers and as many pieces takes the same clocks.

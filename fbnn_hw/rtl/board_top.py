@@ -37,12 +37,9 @@ def keep_room(config, offset):
 class FlashImage(wiring.Component):
     """Checks the marks at the front of a flash image and passes the rest on.
 
-    Parameters
-    ----------
-    mark : bytes
-        The mark that the configuration must have.
-    beat : int
-        Bytes that come at once, 1 or 2.
+    Parameters:
+    - mark, bytes: the mark that the configuration must have.
+    - beat: bytes that come at once, 1 or 2.
 
     Timing: A beat a clock.
     """
@@ -183,28 +180,19 @@ class BoardTop(FromFlash, wiring.Component):
     An aborted image resets the accelerator and the readers; the weights are then loaded again.  With an
     SDRAM the flash is read once, into it, and the accelerator takes its weights from there.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-    model : bytes
-        The 4 bytes of `protocol.model_mark`; ignored where a flash holds them.
-    clock_hz : float
-        Frequency of sync.
-    clocks : int or float
-        Clocks of a bit on the serial line (`uart.divider`).
-    chip, offset, latency
-        As `FlashReader` has them.
-    sdram : SdramChip
-        With config.sdram: the chip.
-    sdram_latency : int
-        As `SdramReader` has its latency.
-    flash_ratio : 1, 2 or 4
-        With config.sdram: cycles of sync to one of the flash.  `latency` is in cycles of sync, even with a ratio of 2.
-    keep_base : int or None
-        With config.keeps: address of the slots in the flash (`SlotPlan.base`).  None: nothing is kept, as in a simulated board.
-    timeout_bits, result_bits : int
-    ahead : bool
-        As `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
+    Parameters:
+    - config: AcceleratorConfig.
+    - model, bytes: the 4 bytes of `protocol.model_mark`; ignored where a flash holds them.
+    - clock_hz: frequency of sync.
+    - clocks: clocks of a bit on the serial line (`uart.divider`).
+    - chip, offset, latency: as `FlashReader` has them.
+    - sdram, SdramChip: with config.sdram: the chip.
+    - sdram_latency: as `SdramReader` has its latency.
+    - flash_ratio, 1, 2 or 4: with config.sdram: cycles of sync to one of the flash.  `latency` is in cycles of sync, even with a
+      ratio of 2.
+    - keep_base, int or None: with config.keeps: address of the slots in the flash (`SlotPlan.base`).  None: nothing is kept, as
+      in a simulated board.
+    - timeout_bits, result_bits, ahead: as `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
 
     Timing: `HostLink` and `Accelerator` determine it.
     """

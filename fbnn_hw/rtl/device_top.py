@@ -39,38 +39,12 @@ class DeviceTop(FromFlash, wiring.Component):
     `machine.device.STEPS` is its state machine, `machine.device.SIGNS` what its LEDs show.  An answer is shown until the next one, and
     goes out when no image comes.
 
-    Parameters
-    ----------
-    config : AcceleratorConfig
-        With `camera`.
-    clock_hz : float
-        Frequency of sync.
-    chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base
-        As `BoardTop` has them.
+    Parameters:
+    - config, AcceleratorConfig: with `camera`.
+    - clock_hz: frequency of sync.
+    - chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base: as `BoardTop` has them.
 
-    Members
-    -------
-    pclk, href, vsync : In(1), data : In(8)
-        Of the sensor.
-    xclk : Out(1)
-    sioc_low, siod_low : Out(1)
-        Pull these wires to ground.
-    pressed : In
-        A bit each of `self.buttons`, 1 for pressed.
-    number : Out(NUMBER_LEDS), flag, ready, fault : Out(1)
-        LEDs, 1 for lit.
-    sign : Out
-        Number in `self.signs` of the sign that the LEDs show; answer, choice : Out; for observers, as the next four.
-    logit : Out, logit_valid : Out(1)
-        The logits of an image, one after the other, as integers with a sign.
-    taken, torn : Out(1)
-        Strobes when the class of an image is taken; whether it is dropped, since the image was torn.
-    flash_pulse and so on
-        As `FlashReader` has them.
-
-    Timing
-    ------
-    From the last line of a sensor's window to the loaded image some 300 clocks; then `machine.cycles` without the loading.
+    Timing: From the last line of a sensor's window to the loaded image some 300 clocks; then `machine.cycles` without the loading.
     """
 
     def __init__(self, config, *, clock_hz, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None):
@@ -88,8 +62,12 @@ class DeviceTop(FromFlash, wiring.Component):
         self.panel = Panel(self.buttons, self.signs)
         label = (max(2, config.result_classes) - 1).bit_length()
         members = {
-            "pclk": In(1), "href": In(1), "vsync": In(1), "data": In(8), "xclk": Out(1), "sioc_low": Out(1), "siod_low": Out(1),
-            "pressed": In(len(self.buttons)), "number": Out(NUMBER_LEDS), **{led: Out(1) for led in LEDS},
+            "pclk": In(1), "href": In(1), "vsync": In(1), "data": In(8), "xclk": Out(1),  # of the sensor
+            "sioc_low": Out(1), "siod_low": Out(1),  # pull these wires to ground
+            "pressed": In(len(self.buttons)),  # a bit each of `self.buttons`, 1 for pressed
+            "number": Out(NUMBER_LEDS), **{led: Out(1) for led in LEDS},  # 1 for lit
+            # For observers: the number in `self.signs` of the sign that the LEDs show, and what they say; the logits of an image, one
+            # after the other, as integers with a sign; strobes when its class is taken; whether it is dropped, since the image was torn.
             "sign": Out(range(len(self.signs))), "answer": Out(label), "choice": Out(label + 1),
             "logit": Out(config.score_bits), "logit_valid": Out(1), "taken": Out(1), "torn": Out(1)}
         super().__init__(members | self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base))

@@ -24,12 +24,9 @@ class DutyCycle(wiring.Component):
     Only this component's own registers, some twenty, have a clock that never stops.  The gate is an
     AND behind a register of the falling edge, so that no pulse is cut.
 
-    Parameters
-    ----------
-    core : BoardTop
-        Of a configuration with `sleeps`.
-    clocks : int or float
-        Clocks of a bit on the serial line, as the core has them, at least FEWEST_ASLEEP.
+    Parameters:
+    - core, BoardTop: of a configuration with `sleeps`.
+    - clocks: clocks of a bit on the serial line, as the core has them, at least FEWEST_ASLEEP.
 
     Timing: Four clocks from a falling `rx` to the core's first clock.
 

@@ -154,30 +154,19 @@ class HostLink(Requests, Replies, wiring.Component):
     damaged image with zeros and drops its result; `abort` strobes only for RESET and where no
     result comes.  The words of a POKE wait in a block RAM until their CRC has been checked.
 
-    Parameters
-    ----------
-    classes, size, lanes, latent_words, pixel_bits : int
-        Of the `AcceleratorConfig`.
-    score_bits : int
-        Width of a logit, at most 16.
-    mark : bytes
-        The 4 bytes that name the configuration.
-    model : bytes or None
-        The 4 bytes that name the network.  None: they arrive at the member `model`.
-    clocks : int or float
-        Clocks of a bit on the line.
-    plan : LearnPlan or None
-        Of a design that learns.
-    keeps : bool
-        The member `hold` exists: while it is 1 no time passes that a result may take.
-    address_bits : int
-        Bits of a row's number in the banks.
-    timeout_bits : int
-        A pause of 2^timeout_bits clocks ends a message.
-    result_bits : int
-        The link waits 2^result_bits clocks for a result.
-    ahead : bool
-        The link hears the next requests, an image's and two short ones, while one is carried out and answered.
+    Parameters:
+    - classes, size, lanes, latent_words, pixel_bits: of the `AcceleratorConfig`.
+    - score_bits: width of a logit, at most 16.
+    - mark, bytes: the 4 bytes that name the configuration.
+    - model, bytes or None: the 4 bytes that name the network.  None: they arrive at the member `model`.
+    - clocks: clocks of a bit on the line.
+    - plan, LearnPlan or None: of a design that learns.
+    - keeps: the member `hold` exists: while it is 1 no time passes that a result may take.
+    - address_bits: bits of a row's number in the banks.
+    - timeout_bits: a pause of 2^timeout_bits clocks ends a message.
+    - result_bits: the link waits 2^result_bits clocks for a result.
+    - ahead: the link hears the next requests, an image's and two short ones, while one is carried out and
+      answered.
 
     Timing: A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
     result.

@@ -44,52 +44,16 @@ class Keeper(wiring.Component):
     to be done, a sector at a time.  A state that was saved is read back; where it differs, the slot is erased and written once more.  A
     slot whose writing was cut off has a wrong CRC, and one whose erasure was cut off has no mark that it is erased.
 
-    Parameters
-    ----------
-    slot : SlotPlan
-    address_bits : int
-        Bits of a row's number in the banks.
-    base : int
-        Address of room 0 in the flash (`SlotPlan.base`).
-    mark : bytes
-        The 4 bytes of `protocol.config_mark`.
-    model : bytes or None
-        The 4 bytes of `protocol.model_mark`.  None: they arrive at the member `model`.
-    clock_hz : float
-        Frequency of sync.
-    latency : int
-        As `FlashReader` has it, up to 2.
+    Parameters:
+    - slot: SlotPlan.
+    - address_bits: bits of a row's number in the banks.
+    - base: address of room 0 in the flash (`SlotPlan.base`).
+    - mark, bytes: the 4 bytes of `protocol.config_mark`.
+    - model, bytes or None: the 4 bytes of `protocol.model_mark`.  None: they arrive at the member `model`.
+    - clock_hz: frequency of sync.
+    - latency: as `FlashReader` has it, up to 2.
 
-    Members
-    -------
-    save, undo : In(1)
-        Strobes: save the state; make the newest one void and load the one before.  They are remembered while it works.
-    may_erase : In(1)
-        It may begin to erase a sector.
-    busy : Out(1)
-        It reads or writes the learner's memory, or is about to.  Nobody else may command the learner, and no image may be loaded.
-    ready : Out(1)
-        What the flash held after reset has been loaded.
-    done : Out(1)
-        Strobes at the end of a save or an undo.
-    failed : Out(1)
-        The last save was read back wrongly twice, or the last load was wrong: the flash is worn, or not there.
-    foreign : Out(1)
-        After reset no state was found but one of another design.
-    undoable : Out(1)
-        There is a state before the newest one.
-    host, host_reply
-        As `Learner` has them, in the other direction.  Space, address and data are 0 while `wants` is.
-    model : In(8), model_next : Out(1)
-        With model None, as `FlashImage` has them.
-    wants : Out(1), given : In(1)
-        It needs the flash, and has it.  It is done with it where `wants` ends.
-    pulse, select_n, lines_out, lines_enable, lines_in
-        As `FlashReader` has them, of one bit for `pulse` and 4 lines.
-
-    Timing
-    ------
-    A bit of the flash takes 4 cycles, a word of the learner's memory 4 + the access more.  docs/device.md has the times of a save.
+    Timing: A bit of the flash takes 4 cycles, a word of the learner's memory 4 + the access more.  docs/device.md has the times of a save.
     """
 
     def __init__(self, slot: SlotPlan, address_bits, base, mark, model, clock_hz, latency=0):
@@ -101,11 +65,21 @@ class Keeper(wiring.Component):
         self.slot, self.base, self.mark, self.model_mark, self.latency = slot, base, mark, model, latency
         host = host_layout(slot.plan, address_bits)
         super().__init__({
-            "save": In(1), "undo": In(1), "may_erase": In(1), "busy": Out(1), "ready": Out(1), "done": Out(1), "failed": Out(1),
-            "foreign": Out(1), "undoable": Out(1),
+            # Strobes: save the state; make the newest one void and load the one before.  They are remembered while it works.
+            "save": In(1), "undo": In(1),
+            "may_erase": In(1),  # it may begin to erase a sector
+            # It reads or writes the learner's memory, or is about to.  Nobody else may command the learner, and no image may be loaded.
+            "busy": Out(1),
+            "ready": Out(1),  # what the flash held after reset has been loaded
+            "done": Out(1),  # strobes at the end of a save or an undo
+            "failed": Out(1),  # the last save was read back wrongly twice, or the last load was wrong: the flash is worn, or not there
+            "foreign": Out(1),  # after reset no state was found but one of another design
+            "undoable": Out(1),  # there is a state before the newest one
+            # As `Learner` has them, in the other direction.  Space, address and data are 0 while `wants` is.
             "host": Out(stream.Signature(host)), "host_reply": In(slot.plan.host_bits),
-            **({} if model else {"model": In(8), "model_next": Out(1)}),
-            "wants": Out(1), "given": In(1),
+            **({} if model else {"model": In(8), "model_next": Out(1)}),  # as `FlashImage` has them
+            "wants": Out(1), "given": In(1),  # it needs the flash, and has it; it is done with it where `wants` ends
+            # As `FlashReader` has them.
             "pulse": Out(1), "select_n": Out(1, init=1), "lines_out": Out(4), "lines_enable": Out(4), "lines_in": In(4)})
 
     def elaborate(self, platform):

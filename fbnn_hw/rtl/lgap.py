@@ -28,16 +28,11 @@ class Lgap(wiring.Component):
 
     Twins: `fbnn_hw.reference.inference`, ops Gap and Depthwise.
 
-    Parameters
-    ----------
-    pixels, lanes : int
-        Pixels a presentation (Q), channels a word (L).
-    weight_bits : int
-        Bits of a weight word, a multiple of Q L.
-    size : int
-        Pixels of the map.
-    split : bool
-        Registers before and within the choice of a lane: of one of each eight, then of one of those.
+    Parameters:
+    - pixels, lanes: pixels a presentation (Q), channels a word (L).
+    - weight_bits: bits of a weight word, a multiple of Q L.
+    - size: pixels of the map.
+    - split: registers before and within the choice of a lane: of one of each eight, then of one of those.
 
     Timing: One presentation a clock, with or without gaps.  `latency` clocks after the last presentation of a
     lane its bits stand in the words and `done` is 1: three, five with `split`.

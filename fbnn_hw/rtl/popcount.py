@@ -19,19 +19,14 @@ class XnorPopcount(wiring.Component):
 
     Twin: `XnorPopcount.compute`; meaning of a bit: `fbnn_hw.base.bits`.
 
-    Parameters
-    ----------
-    width : int
-        Products a word, at least 1.
-    registers : int
-        Registers on the way: the first behind column 0, the second behind column 1, and so on; those
-        beyond the last column delay the count.
-    leaves : bool
-        The first register stands behind the triples, in the middle of column 0, for words that come
-        from afar; it takes a LUT for each product that comes later.
-    style : str
-        "lut4": the adders above.  "sum": plain sums of eight, whose structure the synthesis tool
-        chooses: a quarter of the Verilog, registers after the levels of sums.
+    Parameters:
+    - width: products a word, at least 1.
+    - registers: registers on the way: the first behind column 0, the second behind column 1, and so on; those
+      beyond the last column delay the count.
+    - leaves: the first register stands behind the triples, in the middle of column 0, for words that come from
+      afar; it takes a LUT for each product that comes later.
+    - style: "lut4": the adders above.  "sum": plain sums of eight, whose structure the synthesis tool chooses: a
+      quarter of the Verilog, registers after the levels of sums.
 
     Timing: Free running, one word a clock, latency `registers` clocks; the registers need no reset.
     """

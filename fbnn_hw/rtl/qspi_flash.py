@@ -44,23 +44,16 @@ class FlashReader(wiring.Component):
     that a reset of this component cut off.  After reset the reader sends FF, 66, 99, AB and
     `chip.quad_enable`, each followed by a wait.  Then one read runs to the last byte without a pause.
 
-    Parameters
-    ----------
-    chip : FlashChip
-    clock_hz : float
-        Frequency of sync.
-    offset, first, again : int
-        Bytes.
-    sleeps : bool
-        The members `sleep` and `asleep` exist.
-    latency : int
-        Cycles from `pulse` to its data at `lines_in`.  Each register at a pin adds one.  Without any it
-        is 0, and data must be stable before the cycle in which the clock pulses ends.
-    double : bool
-        The flash has twice the clock of sync: in a cycle it may get two pulses and give two data, a byte.  Commands still take a cycle a
-        bit.  Four lines alone; `first` and `again` are even.
-    yields : bool
-        The members `hold` and `held` exist; without `sleeps` alone.
+    Parameters:
+    - chip: FlashChip.
+    - clock_hz: frequency of sync.
+    - offset, first, again: bytes.
+    - sleeps: the members `sleep` and `asleep` exist.
+    - latency: cycles from `pulse` to its data at `lines_in`.  Each register at a pin adds one.  Without any it is 0, and data must be
+      stable before the cycle in which the clock pulses ends.
+    - double: the flash has twice the clock of sync: in a cycle it may get two pulses and give two data, a byte.  Commands still take a
+      cycle a bit.  Four lines alone; `first` and `again` are even.
+    - yields: the members `hold` and `held` exist; without `sleeps` alone.
 
     Timing: A read costs deselect + 32 + dummy cycles before its first bit.  The flash's clock stops while nobody
     takes bytes.

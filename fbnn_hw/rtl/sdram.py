@@ -120,17 +120,13 @@ class SdramReader(wiring.Component):
     no burst is longer than what is wanted, and the first address needs no alignment.  A row is closed
     before the next one is opened, since the buffer hides that.
 
-    Parameters
-    ----------
-    chip : SdramChip
-    clock_hz : float
-        Frequency of sync.
-    first, again : int
-        Bytes, multiples of a beat.
-    latency : int
-        Cycles from a command at the pins of this component to its data at `lines_in`, on top of the CAS
-        latency.  Each register at a pin adds one.  Without any it is 0, and data must be stable at the
-        end of the cycle.
+    Parameters:
+    - chip: SdramChip.
+    - clock_hz: frequency of sync.
+    - first, again: bytes, multiples of a beat.
+    - latency: cycles from a command at the pins of this component to its data at `lines_in`, on top of the
+      CAS latency.  Each register at a pin adds one.  Without any it is 0, and data must be stable at the end of
+      the cycle.
 
     Timing
     ------

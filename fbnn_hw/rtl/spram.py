@@ -23,18 +23,12 @@ class SinglePortMemory(wiring.Component):
 
     Twin: a list of integers (sim/checks.py).
 
-    Parameters
-    ----------
-    depth, width : int
-        Words and their bits.
-    granularity : int
-        Bits written by one bit of the mask; divides `width`, and is a multiple of 4 with "ice40-spram".
-    technology : str
-        "ice40-spram", "generic" or "wrapper".
-    registers : int
-        1: the word passes a register, which a block RAM may have.
-    sleeps : bool
-        The member `standby` exists; with "ice40-spram" alone.
+    Parameters:
+    - depth, width: words and their bits.
+    - granularity: bits written by one bit of the mask; divides `width`, and is a multiple of 4 with "ice40-spram".
+    - technology: "ice40-spram", "generic" or "wrapper".
+    - registers: 1: the word passes a register, which a block RAM may have.
+    - sleeps: the member `standby` exists; with "ice40-spram" alone.
 
     Timing: The word read in one clock stands at `read_data` in the next, or, with a register, in the one after it.  After a write or a
     clock that is not enabled `read_data` keeps its value in all simulation models; real SPRAM does not promise that, so nobody may look
@@ -131,14 +125,10 @@ class TwoPortMemory(wiring.Component):
 
     It is the module fbnn_two_port_bank of memories.v, which Amaranth's own simulator cannot run.
 
-    Parameters
-    ----------
-    depth, width : int
-        Words and their bits.
-    granularity : int
-        Bits written by one bit of the mask; divides `width`.
-    registers : int
-        That the word passes behind the memory, up to 2.
+    Parameters:
+    - depth, width: words and their bits.
+    - granularity: bits written by one bit of the mask; divides `width`.
+    - registers: that the word passes behind the memory, up to 2.
 
     Timing: The word read in one clock stands at `read_data` in the next, and `registers` clocks later with registers.
     """
@@ -163,15 +153,11 @@ class WeightMemory(wiring.Component):
     An instance of the Verilog module `fbnn_weight_memory` (memories.v), or of `fbnn_bank`, which an ASIC flow replaces by
     its own memory.
 
-    Parameters
-    ----------
-    depth, width : int
-        Words and their bits.
-    registers : int
-        0 or 4: two before the memory, which block RAMs have as a tree of copies, and two behind it, the first of which they have
-        themselves.
-    writable : bool
-        It has the members of `SinglePortMemory` for writes, a bit of the mask a byte, and no registers.
+    Parameters:
+    - depth, width: words and their bits.
+    - registers: 0 or 4: two before the memory, which block RAMs have as a tree of copies, and two behind it, the first of which
+      they have themselves.
+    - writable: it has the members of `SinglePortMemory` for writes, a bit of the mask a byte, and no registers.
 
     Timing: Latency 1 + `registers`.
     """

@@ -30,18 +30,14 @@ class ThermometerEncoder(wiring.Component):
 
     Twin: `fbnn_hw.reference.encode.encode`; of packed levels `thermometer` of what `unpacked` gives.
 
-    Parameters
-    ----------
-    encoder : "tycc", "trgb", "grey" or "binarize"
-    levels : int
-        As in `fbnn_hw.ir.ops.Thermometer`: a power of two with "tycc".  Ignored with "binarize".
-    lanes : int
-        Bits of a word.
-    bits_per_cycle : 1, 2, 4, 8 or None
-        Bits of each byte a clock in the sum.  0: a byte a clock, by three multipliers of 8 x 16 bits
-        instead of tables.  None: pixels are packed levels (`fbnn_hw.reference.encode.packed`).
-    threshold : int
-        With "binarize" the least Y of a 1, see `fbnn_hw.ir.ops.Binarize`; of RGB bytes.
+    Parameters:
+    - encoder: "tycc", "trgb", "grey" or "binarize".
+    - levels: as in `fbnn_hw.ir.ops.Thermometer`: a power of two with "tycc".  Ignored with "binarize".
+    - lanes: bits of a word.
+    - bits_per_cycle, 1, 2, 4, 8 or None: bits of each byte a clock in the sum.  0: a byte a clock, by three
+      multipliers of 8 x 16 bits instead of tables.  None: pixels are packed levels
+      (`fbnn_hw.reference.encode.packed`).
+    - threshold: with "binarize" the least Y of a 1, see `fbnn_hw.ir.ops.Binarize`; of RGB bytes.
 
     Timing
     ------

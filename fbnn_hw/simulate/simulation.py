@@ -27,46 +27,24 @@ SOURCES = ("testbench.v", "accelerator.v", "parameters.vh", "SB_SPRAM256KA.v")
 class Simulation:
     """The result of a simulation.
 
-    Attributes
-    ----------
-    images : int
-        How many were simulated.
-    logits : int array (images, classes)
-    classes, class_names : list
-        Class of each image, as number and name; empty where the design begins with no class.
-    layers_compared : list of str
-        Layers that were compared with the reference; the last one is "logits".
-    differences : list of str
-        One line for each difference; empty where all bits are equal.
-    cycles_first, cycles : list of int
-        Cycles of each run's first pass, and of each later pass.
-    exact : bool
-        Whether these cycles must equal the estimate: no stream stalled.
-    cells : dict
-        {cell: count} of a netlist.
-    build_seconds, simulation_seconds : float
-        Wall clock.
-    waves, waves_view : Path or None
-        The waveform and its save file for GTKWave.
-    window : dict or None
-        {"layer": name, "cycles": [first, last]} of a waveform of one layer.  The simulation ended
-        after that layer: there are no logits, classes or cycles of passes.
+    window: {"layer": name, "cycles": [first, last]} of a waveform of one layer.  The simulation ended after that layer: there are no
+    logits, classes or cycles of passes.
     """
 
-    images: int
-    layers_compared: list
-    exact: bool
-    cells: dict = field(default_factory=dict)
-    logits: np.ndarray | None = None
-    classes: list = field(default_factory=list)
+    images: int  # that were simulated
+    layers_compared: list  # with the reference; the last one is "logits"
+    exact: bool  # whether the cycles must equal the estimate: no stream stalled
+    cells: dict = field(default_factory=dict)  # {cell: count} of a netlist
+    logits: np.ndarray | None = None  # integers (images, classes)
+    classes: list = field(default_factory=list)  # of each image; empty where the design begins with no class
     class_names: list = field(default_factory=list)
-    differences: list = field(default_factory=list)
-    cycles_first: list = field(default_factory=list)
-    cycles: list = field(default_factory=list)
+    differences: list = field(default_factory=list)  # a line each; none where all bits are equal
+    cycles_first: list = field(default_factory=list)  # of each run's first pass
+    cycles: list = field(default_factory=list)  # of each later pass
     build_seconds: float = 0.0
     simulation_seconds: float = 0.0
     waves: Path | None = None
-    waves_view: Path | None = None
+    waves_view: Path | None = None  # the save file for GTKWave
     window: dict | None = None
 
     @property

@@ -117,19 +117,16 @@ def script(library: Library, period_ps: int) -> str:
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory of a design.  instance: its name.  kind: of memories.v.  words, bits: its size.
+    """A memory of a design.  words, bits: its size.  rows, columns: of macros."""
 
-    macro: the library's, None where none fits; rows, columns: of them.  area: um2 in all.
-    """
-
-    instance: str
-    kind: str
+    instance: str  # its name
+    kind: str  # of memories.v
     words: int
     bits: int
-    macro: str | None = None
+    macro: str | None = None  # the library's, None where none fits
     rows: int = 0
     columns: int = 0
-    area: float = 0
+    area: float = 0  # um2 in all
 
 
 def memories(netlist: dict, macros: list[LibraryCell]) -> list[Memory]:

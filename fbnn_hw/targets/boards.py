@@ -22,24 +22,17 @@ FOLDER = bundled("boards")
 class Board:
     """One board.
 
-    pins: {"clock", "rx", "tx": pin}, from the FPGA's side, and "ready" and "fault" where it has such LEDs.
-    low: the LEDs that a 0 lights, and the buttons that give 0 while they are pressed.
-    drive: {pin: level} of those that every design must hold at a level.
-
-    flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the
-    order IO0, IO1 ...}.  "clock" is "USRMCLK" where it is no pin.  "quad_enable", if the chip is not
-    Winbond's, is that of `FlashChip`.
+    flash: {"bytes", "lines", "offset": of the flash image, "select", "clock": pin, "io": pins in the order IO0, IO1 ...}.  "clock"
+    is "USRMCLK" where it is no pin.  "quad_enable", if the chip is not Winbond's, is that of `FlashChip`.
 
     sdram: {"chip": name in `rtl.sdram.CHIPS`, "pins": {name: pin}}, or {} where none is read.
 
     camera, panel: {name: pin} of a camera's module, and of buttons and LEDs, as a page has them, with "data0" and so on; for designs
     with a camera.
 
-    program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that
-    takes one file has "both", and "start" for its address.  Words in braces are replaced.  "also" is
-    such a table for another program.  "drag" is what the board's drive takes: `page.BITSTREAM`, or the family of a UF2, an integer.
-
-    port: which of the board's serial ports reaches the design, from 0; -1 is the last one.
+    program: {"bitstream": command} and, where weights can be streamed, "weights".  A programmer that takes one file has "both", and
+    "start" for its address.  Words in braces are replaced.  "also" is such a table for another program.  "drag" is what the board's
+    drive takes: `page.BITSTREAM`, or the family of a UF2, an integer.
     """
 
     name: str
@@ -51,13 +44,13 @@ class Board:
     usb: str  # vendor and product of the programmer
     bridge: str  # name in `bridges.BRIDGES`
     console: str  # device of the serial line that is usual on Linux
-    pins: dict[str, str]
-    low: frozenset[str]
+    pins: dict[str, str]  # {"clock", "rx", "tx": pin}, from the FPGA's side, and "ready" and "fault" where it has such LEDs
+    low: frozenset[str]  # the LEDs that a 0 lights, and the buttons that give 0 while they are pressed
     flash: dict[str, Any]
     program: dict[str, Any]
     sdram: dict[str, Any] = field(default_factory=dict)
-    drive: dict[str, int] = field(default_factory=dict)
-    port: int = -1
+    drive: dict[str, int] = field(default_factory=dict)  # {pin: level} of those that every design must hold at a level
+    port: int = -1  # which of the board's serial ports reaches the design, from 0; -1 is the last one
     camera: dict[str, str] = field(default_factory=dict)
     panel: dict[str, str] = field(default_factory=dict)
 

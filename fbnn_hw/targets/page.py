@@ -40,10 +40,6 @@ def _led(value: Any) -> bool:
     return _types(str, int)(value) or _types(str, int, str)(value)
 
 
-def _connector(value: Any) -> bool:
-    return isinstance(value, str) and bool(re.fullmatch(r"\w+:[\w+-]+", value, re.ASCII))
-
-
 def _drives(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) and set(one) == {"pin", "level"} and _led(one["pin"])
                                            and whole(one["level"], 0, 2) for one in value)
@@ -97,7 +93,7 @@ class Table:
 TEXT = Key(_text, "text on one line", True)
 FLAG = Key(lambda value: isinstance(value, bool), "true or false")
 LED = Key(_led, "[resource, number], or a third word for a part of it")
-PLACE = Key(lambda value: _led(value) or _connector(value),
+PLACE = Key(lambda value: _led(value) or _pattern(r"\w+:[\w+-]+")(value),
             '"connector_number:pin", or [resource, number], or a third word for a part of it')
 COMMANDS = {"bitstream": _of_command("bitstream"), "weights": _of_command("weights"), "both": _of_command("both")}
 KEYS: dict[str, Key | Table] = {

@@ -29,16 +29,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Constant:
-    """A figure of a part.
-
-    unit: of `bounds`.  source: where they are from.  kind: "datasheet", "measured by others", "derived" or "assumed".
-    """
+    """A figure of a part."""
 
     name: str
     bounds: Bounds
-    unit: str
-    kind: str
-    source: str
+    unit: str  # of `bounds`
+    kind: str  # "datasheet", "measured by others", "derived" or "assumed"
+    source: str  # where they are from
 
 
 TINYVISION = "github.com/tinyvision-ai-inc/ice40_power: currents of an iCE40UP5K-SG48 at 1.219 V"

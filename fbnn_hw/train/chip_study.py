@@ -49,25 +49,18 @@ def dense_head(topology: Topology, copies: int) -> Topology:
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Options of a study.
+    """Options of a study.  epochs, lr: of Adam, for each task."""
 
-    data_dir: folder of the data set.  samples: training samples of each class, None for all.  head:
-    "dense", "dense2" or "skip".  validate: test on the last fifth of the training images of each class,
-    which no learner then sees.  rehearse: replays after each task.  epochs, lr: of Adam, for each task.
-    progress: wraps iterables as tqdm does.  detail: called with a line on each task.  setting: None for the
-    scenario's first.
-    """
-
-    data_dir: str | None = None
-    samples: int | None = None
-    head: str = "dense"
-    validate: bool = False
-    rehearse: int = 0
+    data_dir: str | None = None  # folder of the data set
+    samples: int | None = None  # training samples of each class, None for all
+    head: str = "dense"  # "dense", "dense2" or "skip"
+    validate: bool = False  # test on the last fifth of the training images of each class, which no learner then sees
+    rehearse: int = 0  # replays after each task
     epochs: int = 10
     lr: float = 1e-3
-    progress: Callable = silent
-    detail: Callable = print
-    setting: str | None = None
+    progress: Callable = silent  # wraps iterables as tqdm does
+    detail: Callable = print  # called with a line on each task
+    setting: str | None = None  # None for the scenario's first
 
 
 class Study:

@@ -25,36 +25,26 @@ OF_REPLAY = ("centre", "ema", "smoothing")
 class CilConfig:
     """The configuration of a class-incremental run.  Each field is a flag of `fbnn-hw cil`.
 
-    scenario: name of a `scenarios.Scenario`.  setting: "rpt" or "fpt", see there.
     strategy: "replay" keeps a buffer of `buffer_mb` megabits, "naive" keeps nothing, "cumulative" keeps all
-    samples, "offline" sees all tasks at once.  With "-reset" each task starts from random weights.
-    Others, and module:Class, are learners of their own (`learner`).
-    replay: "native" trains the whole network on images, "latent" the classifier alone on latents.
-    loss, balanced, nu: see `nn.losses`.
-    aware: only the logits of the sample's own task take part, in training and test (task-incremental).
-    curves: compute all metrics after each epoch, too.
-    images: training images of each class; 0: all.
-    class_order: seed of another order of the classes after the pre-training; None keeps the scenario's.
-    teacher: SHA-256 of a `teacher.Teacher` of the classes to come.
-    knobs: numbers of the strategy's own, {name: value}, see `learner.knobs`.
-    recipe: of each retraining.
+    samples, "offline" sees all tasks at once.  With "-reset" each task starts from random weights.  Others,
+    and module:Class, are learners of their own (`learner`).  loss, balanced, nu: see `nn.losses`.
     """
 
-    scenario: str
+    scenario: str  # name of a `scenarios.Scenario`
     strategy: str = "replay"
-    replay: str = "latent"
+    replay: str = "latent"  # "native" trains the whole network on images, "latent" the classifier alone on latents
     buffer_mb: float = 0.0
-    setting: str = "fpt"
+    setting: str = "fpt"  # "rpt" or "fpt", see `scenarios`
     loss: str = "cce"
     balanced: bool = False
     nu: float = 2.0
-    aware: bool = False
-    curves: bool = False
-    images: int = 0
-    class_order: int | None = None
-    teacher: str | None = None
-    knobs: dict[str, float] = field(default_factory=dict)
-    recipe: TrainConfig = field(default_factory=TrainConfig)
+    aware: bool = False  # only the logits of the sample's own task take part, in training and test (task-incremental)
+    curves: bool = False  # compute all metrics after each epoch, too
+    images: int = 0  # training images of each class; 0: all
+    class_order: int | None = None  # seed of another order of the classes after the pre-training; None keeps the scenario's
+    teacher: str | None = None  # SHA-256 of a `teacher.Teacher` of the classes to come
+    knobs: dict[str, float] = field(default_factory=dict)  # numbers of the strategy's own, {name: value}, see `learner.knobs`
+    recipe: TrainConfig = field(default_factory=TrainConfig)  # of each retraining
 
     def verify(self) -> None:
         scenario = scenarios.get(self.scenario)

@@ -357,12 +357,9 @@ class GenerativeMemory(Trained):
             self.mixtures[c] = self._fitted(own.float())
             self.counts[c] = len(own)
 
-    def _probabilities(self, mixture):
-        return (mixture.double() + 0.5) / 2 ** self.width
-
     def draw(self, c: int, count: int) -> torch.Tensor:
         """Pseudo-exemplars of a class, uint8 (count, latent)."""
-        mixture = self._probabilities(self.mixtures[c]).cpu()
+        mixture = ((self.mixtures[c].double() + 0.5) / 2 ** self.width).cpu()
         which = torch.multinomial(mixture[:, -1], max(count, 1), replacement=True, generator=self.generator)[:count]
         return (torch.rand(count, mixture.shape[1] - 1, generator=self.generator) < mixture[which, :-1]).to(torch.uint8).to(self.device)
 

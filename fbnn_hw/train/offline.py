@@ -261,15 +261,12 @@ class Trainer(Fit):
         """The loss with those of a pre-training.  latent: of the augmented `images`, which are those at `index`."""
         return loss
 
-    def _cross_entropy(self, logits, labels):
-        return F.cross_entropy(logits, labels, label_smoothing=self.config.smoothing)
-
     def _loss(self, logits, labels, taught, pairs):
         """Cross-entropy and the share of a teacher.  taught: its logits, or None.  pairs: (partner, share) of `mix`, or None.
 
         Both parts are linear in the target, so those of mixed images are mixed as losses.
         """
-        loss = self._cross_entropy(logits, labels)
+        loss = F.cross_entropy(logits, labels, label_smoothing=self.config.smoothing)
         if taught is not None:
             loss = self.distilled(loss, logits, taught)
         if pairs is None:

@@ -24,8 +24,6 @@ class Scenario:
     base: classes of `data` that the pre-training takes, the first ones of the order.  0: the pre-training takes
     all classes of another data set; where `pretrain_data` is None there is no pre-training.
     tasks, per_task: tasks, and classes of each.
-    order: "listed", or "random", drawn by the seed.
-    unlabeled: whether the pre-training has unlabeled images, too.
     """
 
     name: str
@@ -34,8 +32,8 @@ class Scenario:
     base: int
     tasks: int
     per_task: int
-    order: str = "listed"
-    unlabeled: bool = False
+    order: str = "listed"  # "listed", or "random", drawn by the seed
+    unlabeled: bool = False  # whether the pre-training has unlabeled images, too
 
     @property
     def classes(self) -> int:

@@ -18,24 +18,16 @@ from . import offline
 
 @dataclass(frozen=True)
 class Start:
-    """What a run begins with.
-
-    proxies: {layer name: float tensor}; empty for a random start.
-    training: the training record of the checkpoint.
-    source: where it comes from, in words.  sha256: of the file, or "".
-    thresholds: {op name: integer array}, as in `ir.network.Network`.
-    best: state dict of a network with batch norm that has these bits and thresholds, or None.
-    note: what a user is told where the proxies are no more than the bits of a file; else "".
-    """
+    """What a run begins with."""
 
     topology: Topology
-    proxies: dict
-    training: dict
-    source: str = "random weights"
-    sha256: str = ""
-    thresholds: dict = field(default_factory=dict)
-    best: dict | None = None
-    note: str = ""
+    proxies: dict  # {layer name: float tensor}; empty for a random start
+    training: dict  # the training record of the checkpoint
+    source: str = "random weights"  # where it comes from, in words
+    sha256: str = ""  # of the file, or ""
+    thresholds: dict = field(default_factory=dict)  # {op name: integer array}, as in `ir.network.Network`
+    best: dict | None = None  # state dict of a network with batch norm that has these bits and thresholds, or None
+    note: str = ""  # what a user is told where the proxies are no more than the bits of a file; else ""
 
     def describe(self) -> dict[str, Any]:
         """Return what a run that goes on from this start records of it.  Raises InputError where no checkpoint could hold it."""

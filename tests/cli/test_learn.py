@@ -480,7 +480,7 @@ def test_refusals(refused, tmp_path):
                       (tmp_path / "file" / "x",
                        f"{tmp_path / 'file'} is not a folder that can be written, expected a file name in one that can")):
         assert refused("learn", "--freeze", "--snapshot", name, *board) == (2, f"fbnn-hw learn: {name}: {why}")
-    for name, data, message in (("none", None, "No such file or directory, expected what fbnn-hw learn --snapshot wrote"),
+    for name, data, message in (("none", None, "not found, expected what fbnn-hw learn --snapshot wrote"),
                                 ("bad", b"hello", "damaged or another file, expected what fbnn-hw learn --snapshot wrote"),
                                 ("half", HEAD + b"{}\nx", "damaged or another file, expected what fbnn-hw learn --snapshot wrote")):
         if data:

@@ -7,9 +7,9 @@ from fbnn_hw import checkpoints, design
 from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.reference import camera
 from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, scene, shows, words
-from fbnn_hw.simulate.device.parts import Hm01b0, Ov7670
 from tests import strategies
 from tests.device import pictures
+from tests.device.parts import Hm01b0, Ov7670
 from tests.device.pictures import MS, STEP
 
 FRAME = 34 * MS

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from fbnn_hw.simulate.device.parts import Flash
+from tests.device.parts import Flash
 from tests.device.wires import MS, NS, US, Spi
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw.simulate.device.parts import Flash
+from tests.device.parts import Flash
 from tests.device.wires import NS, US, Spi
 
 BENCH = Path(__file__).parent / "flash_bench.v"

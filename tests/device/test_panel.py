@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fbnn_hw.simulate.device.parts import Buttons, Ssd1306
+from tests.device.parts import Buttons, Ssd1306
 from tests.device.wires import CLOCK, MS, US, bits_read, frame
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fbnn_hw.simulate.device.parts import Hm01b0, Ov7670
+from tests.device.parts import Hm01b0, Ov7670
 from tests.device.wires import CLOCK, MS, Bench, frames_of
 
 OV, HM = 0x21, 0x24

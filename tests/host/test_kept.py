@@ -19,7 +19,7 @@ from fbnn_hw.machine.kept import SlotMemory, SlotPlan, newest
 from fbnn_hw.rtl import board_top
 from fbnn_hw.rtl.qspi_flash import FlashChip
 from fbnn_hw.simulate import virtual
-from fbnn_hw.simulate.device import parts
+from fbnn_hw.simulate.device.device import SOURCES
 from tests import strategies
 from tests.rtl.test_accelerator import DEPTHWISE, POOL, conv, dense, topology
 
@@ -42,7 +42,7 @@ class KeptBoard(virtual.VirtualBoard):
         flash = [HERE / "kept_flash.v", HERE / "kept_flash.cpp"]
         sources = [source for source in sources if source.name not in ("board_top.v", "spi_flash.v")] + [top, *flash]
         self.program = virtual.verilate(sources, self.build_dir, [self.build_dir], options=[
-            "-CFLAGS", f"-I{parts.SOURCES.absolute()}"])
+            "-CFLAGS", f"-I{SOURCES.absolute()}"])
         image = b"\xff" * virtual.OFFSET + virtual.flash_image(folder)
         self.flash = self.build_dir / "flash.bin"
         self.flash.write_bytes(image + b"\xff" * (end - len(image)))

@@ -66,10 +66,10 @@ def test_what_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with open(tmp_path / "long", "wb") as file:
         file.truncate(taught.MAX_BYTES + 1)
-    for name, line in (("pipe", "is no file, expected what fbnn-hw learn --snapshot wrote"),
-                       (".", "is no file, expected what fbnn-hw learn --snapshot wrote"),
-                       ("long", "67108865 bytes, expected at most 67108864"),
-                       ("none", "No such file or directory, expected what fbnn-hw learn --snapshot wrote")):
+    for name, line in (("pipe", "is a pipe, expected what fbnn-hw learn --snapshot wrote"),
+                       (".", "is a directory, expected what fbnn-hw learn --snapshot wrote"),
+                       ("long", "longer than 67,108,864 bytes, expected what fbnn-hw learn --snapshot wrote"),
+                       ("none", "not found, expected what fbnn-hw learn --snapshot wrote")):
         with pytest.raises(InputError) as error:
             Taught.read(tmp_path / name)
         assert str(error.value) == f"{tmp_path / name}: {line}"

@@ -27,26 +27,13 @@ PRESENTED_BITS = 8
 @dataclass(frozen=True)
 class Head:
     """The shape of the classifier after a latent.  Copies of a bit lie next to each other, as `duplicate` puts them.
-
-    Attributes
-    ----------
-    latent : int
-        Bits of the latent.
-    copies : int
-        Copies of each bit of (latent, hidden) that an output row reads.
-    hidden : int
-        Neurons of the hidden layer beside the latent; 0: none.
-    groups : int
-        Groups of the hidden layer; each reads latent / groups bits.
-    hidden_copies : int
-        Copies of each bit that a hidden neuron reads.
     """
 
-    latent: int
-    copies: int = 1
-    hidden: int = 0
-    groups: int = 1
-    hidden_copies: int = 1
+    latent: int  # bits
+    copies: int = 1  # of each bit of (latent, hidden) that an output row reads
+    hidden: int = 0  # neurons of the hidden layer beside the latent; 0: none
+    groups: int = 1  # of the hidden layer; each reads latent / groups bits
+    hidden_copies: int = 1  # of each bit that a hidden neuron reads
 
     @property
     def fan_in(self):
@@ -99,64 +86,28 @@ def _undo(topology, name):
 class LearnConfig:
     """The options of a learner.
 
-    Attributes
-    ----------
-    max_classes : int
-        Classes that there are rows for.
-    slots : int
-        Slots of the replay buffer.
-    counter_bits, hidden_counter_bits : int
-        B: bits of a counter of the output layer, and of the hidden layer.  0: the hidden layer does
-        not learn.
-    rule : str
-        One of RULES, see `rules`.  With one of ADDING, replays, thinning, prototype and
-        hidden_counter_bits are 0 and slots is 1.
-    temperature : int
-        1 / alpha of the softmax that the rule "gumbel" draws from.
-    margin : int
-        Lead that the rule "margin" asks for.
-    thinning, hidden_thinning : int
-        m: a counter moves with probability 2^-m.
-    gate : int
-        A hidden row learns where |dot| <= gate.
-    confidence : int
-        Counters of shipped weights start at `confidence` or -1 - confidence.
-    replays : int
-        r: replays after each new sample.
-    pick : str
-        One of PICKS: a replay takes a random slot, a random slot of a random class, or one of the
-        class presented least.
-    weighted : bool
-        Accept an update with probability (least presented + 1) / (presented + 1).
-    prototype : int
-        First presentations of a new class that add the input to its row, whatever the scores.
-    seed : int
-        Of the registers.
-    unknown : bool
-        A class has a limit, which it learns from its own samples: the answer to a sample whose largest score is below the limit of its
-        class is "unknown".  With the rule "nearest-mean" alone.
-    forget : bool
-        Classes can be forgotten one by one.
+    With a rule of ADDING, replays, thinning, prototype and hidden_counter_bits are 0 and slots is 1.
     """
 
-    max_classes: int
-    slots: int
-    counter_bits: int = 8
-    hidden_counter_bits: int = 0
-    rule: str = "gumbel"
-    temperature: int = 128
-    margin: int = 0
-    thinning: int = 1
-    hidden_thinning: int = 2
-    gate: int = 16
-    confidence: int = 0
-    replays: int = 9
-    pick: str = "least"
-    weighted: bool = False
-    prototype: int = 0
-    seed: int = 1
+    max_classes: int  # that there are rows for
+    slots: int  # of the replay buffer
+    counter_bits: int = 8  # B: of a counter of the output layer
+    hidden_counter_bits: int = 0  # of the hidden layer; 0: it does not learn
+    rule: str = "gumbel"  # one of RULES, see `rules`
+    temperature: int = 128  # 1 / alpha of the softmax that the rule "gumbel" draws from
+    margin: int = 0  # lead that the rule "margin" asks for
+    thinning: int = 1  # m: a counter moves with probability 2^-m
+    hidden_thinning: int = 2  # m of the hidden layer
+    gate: int = 16  # a hidden row learns where |dot| <= gate
+    confidence: int = 0  # counters of shipped weights start at `confidence` or -1 - confidence
+    replays: int = 9  # r: after each new sample
+    pick: str = "least"  # one of PICKS: a replay takes a random slot, one of a random class, or one of the class presented least
+    weighted: bool = False  # accept an update with probability (least presented + 1) / (presented + 1)
+    prototype: int = 0  # first presentations of a new class that add the input to its row, whatever the scores
+    seed: int = 1  # of the registers
+    # With "nearest-mean": a class learns a limit from its own samples; the answer to one whose largest score is below it is "unknown".
     unknown: bool = False
-    forget: bool = False
+    forget: bool = False  # classes can be forgotten one by one
 
     def verify(self):
         """Raise UsageError at the first value that is not legal."""

@@ -57,36 +57,16 @@ class Learner(Design):
     A label is a class number.  The classes known are 0 .. known - 1; the label `known` starts a new
     one.
 
-    Parameters
-    ----------
-    head : Head
-        The shape of the classifier.
-    config : LearnConfig
-        The options of the learner.
-    hidden : uint8 array (hidden neurons, hidden fan-in), optional
-        Bits: the shipped weights of the hidden layer, where the head has one.
-    output : uint8 array (shipped classes, fan-in), optional
-        Bits: the shipped rows; by default the learner starts with no class.
+    hidden: the shipped weights of the hidden layer, where the head has one, uint8 bits (hidden neurons, hidden fan-in).
+    output: the shipped rows, uint8 bits (shipped classes, fan-in); by default the learner starts with no class.
 
-    Attributes
-    ----------
-    known : int
-        Number of the classes known.
-    frozen : bool
-        Whether `learn`, `store`, `rehearse` and `forget` change nothing.
-    forgotten : set of int
-        Numbers below `known` that have no class.  Learning one of them starts a class there.
-    limits : list of int
-        With config.unknown, of each class: the least score with which it is the answer.
-    presentations, updates, flips : int
-        How many there were since reset.  They are no part of the hardware's state.
+    known: number of the classes known.  frozen: whether `learn`, `store`, `rehearse` and `forget` change nothing.
+    forgotten: numbers below `known` that have no class.  Learning one of them starts a class there.
+    limits: with config.unknown, of each class: the least score with which it is the answer.
+    presentations, updates, flips: how many there were since reset.  They are no part of the hardware's state.
 
-    Raises
-    ------
-    UsageError
-        The configuration or the head is not legal, or one does not fit the other.
-    InputError
-        The shipped weights have another shape or are no bits.
+    Raises UsageError where the configuration or the head is not legal, or one does not fit the other, InputError where the shipped
+    weights have another shape or are no bits.
     """
 
     def __init__(self, head: Head, config: LearnConfig, hidden: np.ndarray | None = None, output: np.ndarray | None = None):

@@ -76,26 +76,20 @@ def _refuse(where: str, name: str, value: object, expected: str) -> InputError:
 
 @dataclass(frozen=True)
 class State:
-    """The whole state of a learner.
+    """The whole state of a learner.  presented, left: of each of max_classes."""
 
-    design: check value of what must be equal for a state to mean the same.  known: number of classes with a row.  registers: noise,
-    mask, pick.  presented, left: of each of max_classes.  labels: of the used slots.  latents: uint8 bits (used, latent).
-    output: counters, int8 (known, fan-in).  hidden: int8 (hidden, hidden fan-in), or None where the hidden layer does not learn.
-    limits: of each of max_classes, or None in a design without "unknown".  forgotten: class numbers, or None in one that cannot forget.
-    """
-
-    design: int
-    known: int
+    design: int  # check value of what must be equal for a state to mean the same
+    known: int  # number of classes with a row
     frozen: bool
-    registers: tuple[int, ...]
+    registers: tuple[int, ...]  # noise, mask, pick
     presented: list[int]
     left: list[int]
-    labels: list[int]
-    latents: np.ndarray
-    output: np.ndarray
-    hidden: np.ndarray | None
-    limits: list[int] | None = None
-    forgotten: frozenset[int] | None = None
+    labels: list[int]  # of the used slots
+    latents: np.ndarray  # uint8 bits (used, latent)
+    output: np.ndarray  # counters, int8 (known, fan-in)
+    hidden: np.ndarray | None  # int8 (hidden, hidden fan-in), or None where the hidden layer does not learn
+    limits: list[int] | None = None  # of each of max_classes, or None in a design without "unknown"
+    forgotten: frozenset[int] | None = None  # class numbers, or None in one that cannot forget
 
     def pack(self) -> bytes:
         """The snapshot."""

@@ -30,46 +30,19 @@ class CameraFrontEnd(wiring.Component):
 
     Twin: `fbnn_hw.reference.camera`.
 
-    Parameters
-    ----------
-    sensor : Sensor
-    timeout_bits : int
-        The sensor is absent when no window has begun for 2^timeout_bits ticks.
-    size : int
-        Pixels a side of the image, a power of two from 2 to 32; the window has four times as many.
+    Parameters:
+    - sensor: Sensor.
+    - timeout_bits: the sensor is absent when no window has begun for 2^timeout_bits ticks.
+    - size: pixels a side of the image, a power of two from 2 to 32; the window has four times as many.
 
-    Members
-    -------
-    pclk, href, vsync : In(1), data : In(8)
-        Straight from the pins.
-    tick : In(1)
-        Strobes about once a millisecond.
-    skip : In(1)
-        No image may begin, such as `busy` of an `Accelerator`.
-    pixels : Out(stream of 8 bits)
-        R, G, B of each pixel in raster order, as `Accelerator` takes them; three equal bytes of a grey sensor.
-    active : Out(1)
-        From the first pixel of a window until the last byte of its image is taken.
-    torn : Out(1)
-        The image that ended last was torn: its answer is to be dropped.  It changes when `active` ends alone.
-    absent : Out(1)
-        No window has begun for so long.
+    Timing: The clock is at least three times PCLK: pins are sampled, two registers each, and a byte is taken at PCLK's rising edge.  A
+    pixel takes four clocks of the five that there are at least; of a grey sensor two of two.  A row of boxes is given once its last line
+    has ended, and the next four lines are the time for it: a byte takes three clocks where it is taken at once, some more where it meets
+    a pixel.  So an image ends some 300 clocks after the last line of the window.
 
-    Timing
-    ------
-    The clock is at least three times PCLK: pins are sampled, two registers each, and a byte is taken at PCLK's rising edge.  A pixel
-    takes four clocks of the five that there are at least; of a grey sensor two of two.  A row of boxes is given once its last line has
-    ended, and the next four lines are the time for it: a byte takes three clocks where it is taken at once, some more where it meets a
-    pixel.  So an image ends some 300 clocks after the last line of the window.
+    Resources: One block RAM.
 
-    Resources
-    ---------
-    One block RAM; `python docs/benchmarks/area.py` measures it; docs/rtl.md has the figures.
-
-    Raises
-    ------
-    UsageError
-        If the sensor's frame has no room for the window.
+    Raises UsageError if the sensor's frame has no room for the window.
     """
 
     def __init__(self, sensor, timeout_bits=6, size=SIZE):
@@ -78,8 +51,14 @@ class CameraFrontEnd(wiring.Component):
             raise UsageError(f"camera: {sensor.name} has {sensor.width} x {sensor.height} pixels, expected {window} x {window + 2} or more")
         self.sensor, self.timeout_bits, self.size, self.window = sensor, timeout_bits, size, window
         super().__init__({
-            "pclk": In(1), "href": In(1), "vsync": In(1), "data": In(8), "tick": In(1), "skip": In(1),
-            "pixels": Out(stream.Signature(8)), "active": Out(1), "torn": Out(1), "absent": Out(1)})
+            "pclk": In(1), "href": In(1), "vsync": In(1), "data": In(8),  # straight from the pins
+            "tick": In(1),  # strobes about once a millisecond
+            "skip": In(1),  # no image may begin, such as `busy` of an `Accelerator`
+            # R, G, B of each pixel in raster order, as `Accelerator` takes them; three equal bytes of a grey sensor.
+            "pixels": Out(stream.Signature(8)),
+            "active": Out(1),  # from the first pixel of a window until the last byte of its image is taken
+            "torn": Out(1),  # the image that ended last was torn: its answer is to be dropped; it changes when `active` ends alone
+            "absent": Out(1)})  # no window has begun for so long
 
     @staticmethod
     def byte(total, six):

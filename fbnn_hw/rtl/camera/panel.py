@@ -28,25 +28,13 @@ class SensorClock(Elaboratable):
 
     Of an odd number, a register of each edge is high for the smaller half; they overlap but for half a clock, so their OR has no glitch.
 
-    Parameters
-    ----------
-    sensor : Sensor
-    clock_hz : float
-        Of sync.
+    Parameters:
+    - sensor: Sensor.
+    - clock_hz: of sync.
 
-    Members
-    -------
-    xclk : Signal
-        Out.
+    Timing: A period takes `divisor` clocks.
 
-    Timing
-    ------
-    A period takes `divisor` clocks.
-
-    Raises
-    ------
-    UsageError
-        If no number gives a clock that the sensor takes: the front end needs three clocks of PCLK.
+    Raises UsageError if no number gives a clock that the sensor takes: the front end needs three clocks of PCLK.
     """
 
     LEAST = 10e6 / 12e6
@@ -61,7 +49,7 @@ class SensorClock(Elaboratable):
             raise UsageError(f"--camera {sensor.name}: gets {self.hz / 1e6:.2f} MHz of a clock of {clock_hz / 1e6:g} MHz, expected from "
                              f"{self.LEAST * sensor.xclk_hz / 1e6:g} to {sensor.xclk_hz / 1e6:g}; "
                              f"choose a --clock from {least:g} to {top:g}")
-        self.xclk = Signal()
+        self.xclk = Signal()  # out
 
     def elaborate(self, platform):
         m = Module()
@@ -80,45 +68,25 @@ class SensorClock(Elaboratable):
 class Panel(wiring.Component):
     """Buttons without their bouncing, and LEDs that show a sign.
 
-    Parameters
-    ----------
-    buttons : sequence of str
-    signs : sequence of Sign
-        Of `machine.device`; the first one whose condition holds is shown.
+    Parameters:
+    - buttons: sequence of str.
+    - signs, sequence of Sign: of `machine.device`; the first one whose condition holds is shown.
 
-    Members
-    -------
-    tick : In(1)
-        Strobes every one to two milliseconds.
-    pins : In(len(buttons))
-        1 of a button that is pressed, as it comes from the pin.
-    held, pressed : Out(len(buttons))
-        A button is held; strobes when it begins to be.
-    holds : In(len(signs) - 1)
-        Whether the condition of a sign holds; the last sign has none.
-    values : In(2 * NUMBER_LEDS)
-        The answer's number, then that of the choice.
-    restart : In(1)
-        Begins the time that something is shown.
-    shown : Out(1)
-        That time has ended.
-    number : Out(NUMBER_LEDS), flag, ready, fault : Out(1)
-        LEDs, 1 for lit.
-    sign : Out
-        Number of the sign, for observers.
-
-    Timing
-    ------
-    A button is seen within 2^4 ticks, an LED follows a clock later.
+    Timing: A button is seen within 2^4 ticks, an LED follows a clock later.
     """
 
     def __init__(self, buttons, signs):
         self.buttons, self.signs = tuple(buttons), tuple(signs)
         count = len(self.buttons)
         super().__init__({
-            "tick": In(1), "pins": In(count), "held": Out(count), "pressed": Out(count), "holds": In(len(self.signs) - 1),
-            "values": In(2 * NUMBER_LEDS), "restart": In(1), "shown": Out(1), "number": Out(NUMBER_LEDS),
-            **{led: Out(1) for led in LEDS}, "sign": Out(range(len(self.signs)))})
+            "tick": In(1),  # strobes every one to two milliseconds
+            "pins": In(count),  # 1 of a button that is pressed, as it comes from the pin
+            "held": Out(count), "pressed": Out(count),  # a button is held; strobes when it begins to be
+            "holds": In(len(self.signs) - 1),  # whether the condition of a sign holds; the last sign has none
+            "values": In(2 * NUMBER_LEDS),  # the answer's number, then that of the choice
+            "restart": In(1), "shown": Out(1),  # begins the time that something is shown; it has ended
+            "number": Out(NUMBER_LEDS), **{led: Out(1) for led in LEDS},  # 1 for lit
+            "sign": Out(range(len(self.signs)))})  # number of the sign, for observers
 
     def elaborate(self, platform):
         m = Module()

@@ -27,36 +27,17 @@ class SccbWriter(wiring.Component):
 
     The table holds symbols, two bits each, and its end is the end of the memory: a carry of the address.
 
-    Parameters
-    ----------
-    writes : sequence of bytes
-        Of each write: the sensor's address, the register's number, its value.
-    clock_hz, rate : float
-        Frequency of sync; bits a second.
+    Parameters:
+    - writes, sequence of bytes: of each write: the sensor's address, the register's number, its value.
+    - clock_hz, rate: frequency of sync; bits a second.
 
-    Members
-    -------
-    tick : In(1)
-        Strobes about once a millisecond.
-    clock_low, data_low : Out(1)
-        Pull the wire to ground; else it is let go.  Others may use the wires once it is `done`.
-    done : Out(1)
-        All writes are sent.
+    Timing: A bit lasts 1 / rate or a little longer.  The wires rest before the first write and before the second one, which follows a
+    reset, for at least a whole period of `tick`, as data sheets of sensors ask for, and at most for two periods; before the others for
+    half a bit.
 
-    Timing
-    ------
-    A bit lasts 1 / rate or a little longer.  The wires rest before the first write and before the second one, which follows a reset, for
-    at least a whole period of `tick`, as data sheets of sensors ask for, and at most for two periods; before the others for half a bit.
+    Resources: One block RAM of an iCE40 for 2,048 symbols: 70 writes of three bytes, 53 of four.
 
-    Resources
-    ---------
-    One block RAM of an iCE40 for 2,048 symbols: 70 writes of three bytes, 53 of four.  `python docs/benchmarks/area.py` measures it;
-    docs/rtl.md has the figures.
-
-    Raises
-    ------
-    UsageError
-        If the rate is not from 100 to 400 kHz.
+    Raises UsageError if the rate is not from 100 to 400 kHz.
     """
 
     def __init__(self, writes, clock_hz, rate=100e3):
@@ -64,7 +45,10 @@ class SccbWriter(wiring.Component):
             raise UsageError(f"SCCB: {rate / 1e3:g} kHz, expected from 100 to 400")
         self.table = symbols(writes)
         self.quarter = math.ceil(clock_hz / rate / 4)
-        super().__init__({"tick": In(1), "clock_low": Out(1), "data_low": Out(1), "done": Out(1)})
+        super().__init__({
+            "tick": In(1),  # strobes about once a millisecond
+            "clock_low": Out(1), "data_low": Out(1),  # pull the wire to ground; else it is let go, and others may use it once it is `done`
+            "done": Out(1)})  # all writes are sent
 
     def elaborate(self, platform):
         m = Module()

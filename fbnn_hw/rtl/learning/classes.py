@@ -32,48 +32,17 @@ class ClassTable(wiring.Component):
     counts: slots of the class.  presented: presentations.  left: prototype presentations to come.
     Twin: `presented`, `prototypes_left` and `ReplayBuffer.counts` of the reference.
 
-    Parameters
-    ----------
-    classes : int
-        Rows of the table.
-    count_bits : int
-        Width of a count, with `unknown` of a limit.
-    prototype : int
-        Prototype presentations of a new class.
-    most : int
-        Count of presentations that is halved before the next one, alone; 0: see `Scan`.
-    unknown, forget : bool
-        Of the `LearnPlan`.  With `unknown` each class has a limit in the place of its slots, which are none.
+    Parameters:
+    - classes: rows of the table.
+    - count_bits: width of a count, with `unknown` of a limit.
+    - prototype: prototype presentations of a new class.
+    - most: count of presentations that is halved before the next one, alone; 0: see `Scan`.
+    - unknown, forget: of the `LearnPlan`.  With `unknown` each class has a limit in the place of its slots, which are none.
 
-    Members
-    -------
-    start : In(1), scan : In(Scan), label : In
-        Begin a scan, not during one; `label` from `start` and `scan` from the clock after hold until `done`.
-    done : Out(1)
-        Strobes after a scan.  best and starting are then valid, and hold
-        until the next scan.
-    best : Out(range(classes))
-    starting : Out(1)
-        After PRESENT: left[label] was not 0.
-    presents : Out(8), halves : Out(1)
-        With `most`, after PRESENT: presented[label], and whether it was halved before.
-    gone : Out(1)
-        With `forget`: entry `host_index` is of a forgotten class, as presented_left says by its highest bit.
-    move : In(1), limit : In(count_bits)
-        With `unknown`: write the limit of entry `host_index`, between scans; `counts` reads it.
-    host_index : In, counts : Out(count_bits), presented_left : Out(16)
-        Entry `host_index`, a clock later, between scans; presented_left: presented, then left.
-    host_write : In(2), data : In(16)
-        Write counts, presented_left of entry `host_index`, between scans.
-
-    Timing
-    ------
-    A scan takes two clocks a class, and `done` comes in the second clock after it.  PRESENT takes a second round where
+    Timing: A scan takes two clocks a class, and `done` comes in the second clock after it.  PRESENT takes a second round where
     it halves all counts.
 
-    Resources
-    ---------
-    Two block RAMs.
+    Resources: Two block RAMs.
     """
 
     def __init__(self, classes, count_bits, prototype, most=0, unknown=False, forget=False):
@@ -82,9 +51,14 @@ class ClassTable(wiring.Component):
         index = range(max(2, classes))
         self.key_bits = 8 if unknown else max(count_bits, 8)
         super().__init__({
-            "start": In(1), "scan": In(Scan), "label": In(index), "done": Out(1), "best": Out(index), "starting": Out(1),
-            **({"presents": Out(8), "halves": Out(1)} if most else {}), **({"gone": Out(1)} if forget else {}),
-            **({"move": In(1), "limit": In(count_bits)} if unknown else {}),
+            # Begin a scan, not during one; `label` from `start` and `scan` from the clock after hold until `done`.
+            "start": In(1), "scan": In(Scan), "label": In(index),
+            "done": Out(1),  # strobes after a scan; `best` and `starting` are then valid, and hold until the next scan
+            "best": Out(index), "starting": Out(1),  # starting: after PRESENT, left[label] was not 0
+            **({"presents": Out(8), "halves": Out(1)} if most else {}),  # after PRESENT: presented[label]; it was halved before
+            **({"gone": Out(1)} if forget else {}),  # entry `host_index` is of a forgotten class, by the highest bit of presented_left
+            **({"move": In(1), "limit": In(count_bits)} if unknown else {}),  # write the limit of that entry; `counts` reads it
+            # Entry `host_index`, a clock later, between scans: presented, then left.  host_write: of counts, presented_left.
             "host_index": In(index), "counts": Out(count_bits), "presented_left": Out(16), "host_write": In(2), "data": In(16)})
 
     def elaborate(self, platform):

@@ -47,63 +47,17 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
     pixel input, Q classes at once, and the sample's words, `act`, enter at the weight input of
     output 0.  XNOR is symmetric, so the sums stay the same.
 
-    Parameters
-    ----------
-    plan : LearnPlan
-    score_bits : int
-        Width of an accumulator.
-    act_latency : int
-        Clocks from a row's acceptance to the clock in which the array takes `act` with it.
-    score_latency : int
-        Clocks from the acceptance of the last row of a group of Q classes to the first clock in
-        which `scores` are whole.
-    address_bits : int
-        Bits of a row's number.
+    Parameters:
+    - plan: LearnPlan.
+    - score_bits: width of an accumulator.
+    - act_latency: clocks from a row's acceptance to the clock in which the array takes `act` with it.
+    - score_latency: clocks from the acceptance of the last row of a group of Q classes to the first clock in
+      which `scores` are whole.
+    - address_bits: bits of a row's number.
 
-    Members
-    -------
-    command : In(stream of command: Command, label, count)
-        Taken when the learner rests.  LEARN, STORE and CLASSIFY expect the sample's words in
-        bank 0 from latent_base on.  An illegal label changes nothing.
-    refused : Out(1)
-        The last command had an illegal label, or the learner was frozen.
-    busy : Out(1)
-        A command is being carried out.
-    class_count : Out(range(max_classes + 1))
-        Classes that have been learned or shipped.
-    used : Out(range(slots + 1))
-        Slots that hold an exemplar.
-    frozen : Out(1)
-        LEARN, STORE and REHEARSE are refused.
-    rows : Out(stream of address, write, word, forward, first)
-        write: Q bits, the banks that `word` is written to; 0 reads.  forward: the array takes the
-        row, and `valid` is 1.  first: the row begins a sum.
-    read : In(Q * L)
-        Data of a row, `READ_LATENCY` clocks after its acceptance, in that clock alone.
-    act : Out(L)
-        The fan-in's word that meets the row in the array; ones for the last of several planes.
-    scores : In(Q * score_bits)
-        Half of each class's dot product, plus an offset that all classes share.
-    logits : Out(stream of value, last)
-        After CLASSIFY: the scores of all learned classes, in order, each twice its accumulator.
-    best : Out(range(max_classes))
-        The class with the largest score; holds until the next command.
-    unknown : Out(1)
-        With plan.unknown, beside `best`: its score is below its limit.
-    boot_address : Out, boot_word : In(L)
-        With plan.boot == "words": words of the shipped weights, class by class, a clock later.
-    host : In(stream of write, space, address, data)
-        An access while the learner rests; `ready` strobes when it is done.
-    host_reply : Out(plan.host_bits)
-        The word that was read, with `host.ready`.
+    Timing: docs/learner-hardware.md; clocks: `LearnPlan`.
 
-    Timing
-    ------
-    docs/learner-hardware.md; clocks: `LearnPlan`.
-
-    Resources
-    ---------
-    Block RAM: the sample, the classes' counts and their presentations, the labels of the slots,
+    Resources: Block RAM for the sample, the classes' counts and their presentations, the labels of the slots,
     and with noise its table.  docs/benchmarks.md gives the cells of whole designs.
     """
 
@@ -114,24 +68,27 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         self.noisy = not plan.adds
         label = range(max(2, plan.max_classes))
         members = {
+            # Taken when the learner rests.  LEARN, STORE and CLASSIFY expect the sample's words in bank 0 from latent_base on.
             "command": In(stream.Signature(command_layout(plan))),
-            "refused": Out(1),
-            "busy": Out(1),
-            "class_count": Out(range(plan.max_classes + 1), init=plan.shipped),
-            "used": Out(range(plan.slots + 1)),
-            "frozen": Out(1),
+            "refused": Out(1),  # the last command had an illegal label, which changes nothing, or the learner was frozen
+            "busy": Out(1),  # a command is being carried out
+            "class_count": Out(range(plan.max_classes + 1), init=plan.shipped),  # that have been learned or shipped
+            "used": Out(range(plan.slots + 1)),  # slots that hold an exemplar
+            "frozen": Out(1),  # LEARN, STORE and REHEARSE are refused
+            # write: the banks that `word` is written to; 0 reads.  forward: the array takes the row.  first: the row begins a sum.
             "rows": Out(stream.Signature(data.StructLayout({
                 "address": address_bits, "write": plan.pixels, "word": plan.lanes, "forward": 1, "first": 1}))),
-            "read": In(plan.pixels * plan.lanes),
-            "act": Out(plan.lanes),
-            "scores": In(plan.pixels * score_bits),
+            "read": In(plan.pixels * plan.lanes),  # data of a row, `READ_LATENCY` clocks after its acceptance, in that clock alone
+            "act": Out(plan.lanes),  # the fan-in's word that meets the row in the array; ones for the last of several planes
+            "scores": In(plan.pixels * score_bits),  # half of each class's dot product, plus an offset that all classes share
+            # After CLASSIFY: the scores of all learned classes, in order, each twice its accumulator.
             "logits": Out(stream.Signature(data.StructLayout({"value": signed(score_bits + 1), "last": 1}))),
-            "best": Out(label),
-            "host": In(stream.Signature(host_layout(plan, address_bits))),
-            "host_reply": Out(plan.host_bits)}
+            "best": Out(label),  # the class with the largest score; holds until the next command
+            "host": In(stream.Signature(host_layout(plan, address_bits))),  # while the learner rests; `ready` strobes when it is done
+            "host_reply": Out(plan.host_bits)}  # the word that was read, with `host.ready`
         if plan.unknown:
-            members["unknown"] = Out(1)
-        if plan.boot == "words":
+            members["unknown"] = Out(1)  # beside `best`: its score is below its limit
+        if plan.boot == "words":  # those of the shipped weights, class by class, a clock later
             members |= {"boot_address": Out(range(max(2, plan.shipped * plan.fan_in_words))), "boot_word": In(plan.lanes)}
         super().__init__(members)
 

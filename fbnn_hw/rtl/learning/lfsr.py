@@ -15,39 +15,25 @@ class Registers(wiring.Component):
 
     Twin: `fbnn_hw.reference.learning.lfsr.Lfsr`.
 
-    Parameters
-    ----------
-    seed : int
-        Start values, `Taps.start`.
+    Parameters:
+    - seed: start values, `Taps.start`.
 
-    Members
-    -------
-    select : In(2)
-        The register that `bit` is of: 0 noise, 1 mask, 2 pick.
-    restart : In(1)
-        Loads the start values into all three.  The learner strobes it after power-up and reset, which
-        leave the registers as they are.
-    shift : In(3)
-        The registers that shift, one bit each.
-    load, data : In(1)
-        With `load` a shift puts `data` at the top.  n such shifts write a register of n bits, lowest
-        bit first; with `bit` as `data` they turn it once round.
-    bit : Out(1)
-        r[0] of the selected register, before it shifts.
+    Timing: A bit a clock.
 
-    Timing
-    ------
-    A bit a clock.
-
-    Resources
-    ---------
-    8 LUT4, 141 FF on iCE40.  An iCE40's flip-flops power up at 0, so start values from power-up would
+    Resources: 8 LUT4, 141 FF on iCE40.  An iCE40's flip-flops power up at 0, so start values from power-up would
     cost inverters around each 1.
     """
 
     def __init__(self, seed):
         self.seed = seed
-        super().__init__({"restart": In(1), "select": In(2), "shift": In(3), "load": In(1), "data": In(1), "bit": Out(1)})
+        super().__init__({
+            "restart": In(1),  # loads all start values; the learner strobes it after power-up and reset, which leave the registers alone
+            "select": In(2),  # the register that `bit` is of: 0 noise, 1 mask, 2 pick
+            "shift": In(3),  # the registers that shift, one bit each
+            # With `load` a shift puts `data` at the top.  n such shifts write a register of n bits, lowest bit first; with `bit` as `data`
+            # they turn it once round.
+            "load": In(1), "data": In(1),
+            "bit": Out(1)})  # r[0] of the selected register, before it shifts
 
     def elaborate(self, platform):
         m = Module()

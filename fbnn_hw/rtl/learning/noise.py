@@ -18,28 +18,16 @@ class NoiseTable(wiring.Component):
 
     Twin: `gumbel_table`.
 
-    Parameters
-    ----------
-    temperature : int
+    Parameters: `temperature`, an integer.
 
-    Members
-    -------
-    index : In(8)
-    value : Out(signed)
-        As wide as the table needs.
+    Timing: A clock.
 
-    Timing
-    ------
-    A clock.
-
-    Resources
-    ---------
-    One block RAM of 256 words.
+    Resources: One block RAM of 256 words.
     """
 
     def __init__(self, temperature):
         self.table = gumbel_table(temperature)
-        super().__init__({"index": In(8), "value": Out(signed(width(self.table)))})
+        super().__init__({"index": In(8), "value": Out(signed(width(self.table)))})  # as wide as the table needs
 
     def elaborate(self, platform):
         m = Module()

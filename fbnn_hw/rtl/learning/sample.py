@@ -13,37 +13,20 @@ class SampleMemory(wiring.Component):
 
     Bit l of fan-in word (w, t) is bit (t L + l) // copies of word w.
 
-    Parameters
-    ----------
-    words, lanes, copies : int
+    Parameters: `words`, `lanes` and `copies`, integers.
 
-    Members
-    -------
-    restart : In(1)
-        Back to the first word.
-    advance : In(1)
-        To the next word: of the fan-in, or with `raw` of the sample.
-    raw : In(1)
-    write, data : In(1), In(lanes)
-        Write the sample's word at this place.
-    word : Out(lanes)
-        The sample's word.
-    act : Out(lanes)
-        The fan-in's word.
+    Timing: `word` and `act` belong to the place of the clock before.
 
-    Timing
-    ------
-    `word` and `act` belong to the place of the clock before.
-
-    Resources
-    ---------
-    One block RAM; with copies a multiplexer of `copies` words.
+    Resources: One block RAM; with copies a multiplexer of `copies` words.
     """
 
     def __init__(self, words, lanes, copies):
         self.words, self.lanes, self.copies = words, lanes, copies
-        super().__init__({"restart": In(1), "advance": In(1), "raw": In(1), "write": In(1), "data": In(lanes), "word": Out(lanes),
-                          "act": Out(lanes)})
+        super().__init__({
+            "restart": In(1),  # back to the first word
+            "advance": In(1), "raw": In(1),  # to the next word: of the fan-in, or with `raw` of the sample
+            "write": In(1), "data": In(lanes),  # write the sample's word at this place
+            "word": Out(lanes), "act": Out(lanes)})  # the sample's word, the fan-in's
 
     def elaborate(self, platform):
         m = Module()

@@ -19,34 +19,20 @@ class SignUpdate(wiring.Component):
 
     Twin: `Learner._move` and `fbnn_hw.reference.learning.rules`.
 
-    Parameters
-    ----------
-    count : int
-        Counters of a word.
-    bits, stored : int
-        B, and the bits of a counter in the word; the upper ones are 0.
-    confidence : int
-        s of shipped weights.
-    halves : bool
-        There is `halve`.
+    Parameters:
+    - count: counters of a word.
+    - bits, stored: B, and the bits of a counter in the word; the upper ones are 0.
+    - confidence: s of shipped weights.
+    - halves: there is `halve`.
 
-    Members
-    -------
-    counters : In(count * stored), updated : Out(count * stored)
-        Two's complement, counter n at n * stored.
-    values, keep : In(count)
-    negative, start, shipped, halve : In(1)
-    weights : Out(count)
-
-    Timing
-    ------
-    Combinational.
+    Timing: Combinational.
     """
 
     def __init__(self, count, bits, stored, confidence=0, halves=False):
         self.count, self.bits, self.stored, self.confidence, self.halves = count, bits, stored, confidence, halves
         super().__init__({
-            "counters": In(count * stored), "values": In(count), "keep": In(count), "negative": In(1), "start": In(1), "shipped": In(1),
+            "counters": In(count * stored),  # two's complement, counter n at n * stored, as in `updated`
+            "values": In(count), "keep": In(count), "negative": In(1), "start": In(1), "shipped": In(1),
             **({"halve": In(1)} if halves else {}),
             "updated": Out(count * stored), "weights": Out(count)})
 

@@ -17,8 +17,9 @@ from ...rtl.camera.sensors import SENSORS
 from ...rtl.qspi_flash import FlashChip
 from ...rtl.verilog import convert
 from .. import simulator, virtual
-from . import parts
 
+SOURCES = Path(__file__).parent
+"""The models of the parts, in C++."""
 CLOCK_HZ = 36_000_000
 LEVEL = "-O1"
 """Options of the C++ compiler, whatever others take: a frame of the sensor is more than a million clocks."""
@@ -32,13 +33,12 @@ TOP = {"ov7670": 0, "hm01b0": 40}
 
 @dataclass(frozen=True)
 class Seen:
-    """What the LEDs began to say.  ps: when.  sign: of `machine.device.SIGNS`, or "no power".  value: the number that it shows, or None.
-    lit: {LED: whether it was lit then}, the number's as bits."""
+    """What the LEDs began to say."""
 
-    ps: int
-    sign: str
-    value: int | None
-    lit: dict
+    ps: int  # when
+    sign: str  # of `machine.device.SIGNS`, or "no power"
+    value: int | None  # the number that it shows, or None
+    lit: dict  # {LED: whether it was lit then}, the number's as bits
 
 
 def scene(sensor, picture):
@@ -91,10 +91,10 @@ class SimulatedDevice:
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
     def _compile(self, sources, note):
-        program, own = simulator.executable("device"), parts.SOURCES / "device.cpp"
+        program, own = simulator.executable("device"), SOURCES / "device.cpp"
         command = [*simulator.translation("device_top", self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
-                   "-CFLAGS", f"-I{parts.SOURCES}", *map(str, sources), str(own)]
-        texts = [path.read_text() for path in (*sources, own, *sorted(parts.SOURCES.glob("*.h")))] + [version("amaranth")]
+                   "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
+        texts = [path.read_text() for path in (*sources, own, *sorted(SOURCES.glob("*.h")))] + [version("amaranth")]
 
         def say():
             if note:
@@ -161,11 +161,11 @@ class SimulatedDevice:
         often} since power-up, `sensor` is what the sensor was set to.
         """
         self._tell(f"until {ps}")
-        seen, words = [], self._process.stdout.readline().split()
+        seen, words, top = [], self._process.stdout.readline().split(), 1 << self.config.score_bits - 1
         while words and words[0] in ("at", "image"):
             time, sign, *numbers = words[1:]
             if words[0] == "image":
-                self.images.append((int(time), sign == "1", self._signed(numbers)))
+                self.images.append((int(time), sign == "1", [(int(logit) ^ top) - top for logit in numbers]))
                 words = self._process.stdout.readline().split()
                 continue
             one = self._seen(int(time), sign, *map(int, numbers))
@@ -181,10 +181,6 @@ class SimulatedDevice:
             _, count, what = line.split(" ", 2)
             self.faults[what] = int(count)
         return seen
-
-    def _signed(self, logits):
-        sign = 1 << self.config.score_bits - 1
-        return [(int(logit) ^ sign) - sign for logit in logits]
 
     def _seen(self, ps, sign, answer, choice, number, flag, ready, fault):
         lit = {"number": number, "flag": flag, "ready": ready, "fault": fault}

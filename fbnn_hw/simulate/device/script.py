@@ -31,13 +31,12 @@ _TIME = re.compile(r"\d+(?:\.\d{1,12})?", re.ASCII)
 
 @dataclass(frozen=True)
 class Event:
-    """ps: when, in picoseconds.  event: of `EVENTS`.  what: a button, "power", "sensor", a sign or class as it is written, or the Path
-    of a picture.  line: its number in the script."""
+    """An event of a script."""
 
-    ps: int
-    event: str
-    what: str | Path
-    line: int
+    ps: int  # when, in picoseconds
+    event: str  # of `EVENTS`
+    what: str | Path  # a button, "power", "sensor", a sign or class as it is written, or the Path of a picture
+    line: int  # its number in the script
 
 
 def read(path, buttons=tuple(BUTTONS), folder=None):

@@ -13,7 +13,7 @@ from fbnn_hw.reference.learning import Head, LearnConfig
 from fbnn_hw.rtl.keeper import Keeper
 from fbnn_hw.rtl.verilog import convert
 from fbnn_hw.simulate import simulator
-from fbnn_hw.simulate.device import parts
+from fbnn_hw.simulate.device.device import SOURCES
 
 HERE = Path(__file__).parent
 MARK, MODEL = bytes.fromhex("cdbb5b03"), bytes.fromhex("11223344")  # the model as bench.cpp gives it
@@ -49,7 +49,7 @@ def build(case, folder):
     source = folder / "keeper.v"
     source.write_text(convert(keeper, "keeper"))
     program = simulator.executable("keeper")
-    device, address = Path(parts.SOURCES).absolute(), case.address_bits + 2
+    device, address = SOURCES.absolute(), case.address_bits + 2
     command = [*simulator.translation("keeper", folder), "--exe", "-o", program, "-CFLAGS", f"-I{device} -DHOST_ADDRESS_BITS={address}",
                str(source), str(HERE / "bench.cpp")]
     texts = [source.read_text(), (HERE / "bench.cpp").read_text(), (device / "flash.h").read_text(), (device / "part.h").read_text()]

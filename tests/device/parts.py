@@ -1,7 +1,7 @@
 """The parts around a device as models: camera sensors, flash, buttons, display.
 
-The models are C++ (*.h here) and stand there once: the virtual board includes them, since a frame of the sensor is 1.2 million
-clocks of the design, and test benches step them through ctypes, by the compiler that the virtual board needs anyway.
+The models are C++ and stand once in fbnn_hw/simulate/device: the simulated device includes them, since a frame of the sensor is 1.2
+million clocks of the design, and the benches here step them through ctypes, by the compiler that the device needs anyway.
 """
 
 import ctypes
@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...base import files
-from ...base.errors import ToolError
-from .. import simulator
+from fbnn_hw.base import files
+from fbnn_hw.base.errors import ToolError
+from fbnn_hw.simulate import simulator
+from fbnn_hw.simulate.device.device import SOURCES
 
-SOURCES = Path(__file__).parent
-NAMES = "flash.h", "panel.h", "part.h", "parts.cpp", "sensors.h"
-OPTIONS = "-std=gnu++17", "-O2", "-shared", "-fPIC"
+FUNCTIONS_IN_C = Path(__file__).with_name("parts.cpp")
+OPTIONS = "-std=gnu++17", "-O2", "-shared", "-fPIC", f"-I{SOURCES}"
 SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 FUNCTIONS = {"new": (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64), "delete": (None, ctypes.c_void_p),
              "at": (ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32),
@@ -36,17 +36,17 @@ FUNCTIONS = {"new": (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64), "delete
 def library():
     """The compiled models, kept in the user's cache until a source changes.  Raises ToolError where there is no compiler."""
     compiler = ["g++"] if shutil.which("g++") else [sys.executable, "-m", "ziglang", "c++"]
-    key = simulator._hash([*compiler, *OPTIONS, *((SOURCES / name).read_text() for name in NAMES)])
+    key = simulator._hash([*compiler, *OPTIONS, *(path.read_text() for path in (FUNCTIONS_IN_C, *sorted(SOURCES.glob("*.h"))))])
     path = files.cache_folder() / "parts" / f"{key[:16]}{SUFFIX}"
     if not path.is_file():
         simulator.check_tools("the models of parts")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             made = Path(folder) / path.name
-            done = subprocess.run([*compiler, *OPTIONS, str(SOURCES / "parts.cpp"), "-o", str(made)], capture_output=True, text=True,
+            done = subprocess.run([*compiler, *OPTIONS, str(FUNCTIONS_IN_C), "-o", str(made)], capture_output=True, text=True,
                                   check=False)
             if done.returncode:
-                raise ToolError(f"{compiler[-1]} failed on {SOURCES / 'parts.cpp'}: {(done.stderr.splitlines() or ['no message'])[0]}")
+                raise ToolError(f"{compiler[-1]} failed on {FUNCTIONS_IN_C}: {(done.stderr.splitlines() or ['no message'])[0]}")
             made.replace(path)
     found = ctypes.CDLL(str(path))
     for name, (result, *arguments) in FUNCTIONS.items():
