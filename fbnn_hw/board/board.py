@@ -36,10 +36,19 @@ VIRTUAL_WAIT_S = 300
 class Classification:
     """Answers of a board to N images.
 
-    - logits: int32 (N, classes known).
-    - classes: number of each image's; None where the board knows no class, or answers "unknown".  names: theirs; None as there.
-    - latents: uint8 bits (N, bits of the latent); None where they were not asked for.
-    - cycles: clocks of each image, from its last byte to its first logit.  unknown: whether the answer is "unknown".
+    Attributes
+    ----------
+    logits : int32 array (N, classes known)
+    classes : list of int
+        Class number of each image; None where the board knows no class, or answers "unknown".
+    names : list of str
+        Their names; None as there.
+    latents : uint8 array (N, bits of the latent), or None
+        Bits, 0 and 1; None where they were not asked for.
+    cycles : list of int
+        Clocks of each image, from its last byte to its first logit.
+    unknown : list of bool
+        Whether the answer is "unknown".
     """
 
     logits: np.ndarray
@@ -56,10 +65,21 @@ class Board:
     A board on a desk forgets what it learned when its power goes, a simulated board when it ends.  The
     state after each lesson is kept in the folder of the design.  A simulated board starts with it.
 
-    - client: the requests to the board.  identity: the `protocol.Identity` that the board says it has.
-    - design: the one that it holds; None where that is not known.  simulated: whether it is a virtual or an interpreted board.
+    Attributes
+    ----------
+    client : link.client.Client
+        The requests to the board.
+    identity : protocol.Identity
+        What the board says it is.
+    design : Design or None
+        The design that it holds; None where that is not known.
+    simulated : bool
+        Whether it is a virtual or an interpreted board.
 
-    Every method raises InputError where the board does not answer, or does not fit the design.
+    Raises
+    ------
+    InputError
+        Every method raises it where the board does not answer, or does not fit the design.
     """
 
     def __init__(self, client: Client, design: Design | None, simulated: bool) -> None:
@@ -82,10 +102,21 @@ class Board:
     def virtual(cls, design: Design | str | Path, *, learns=True, note=None):
         """Compile and start the virtual board of a design; a context manager that yields a `Board`.
 
-        - design: the design, or its folder.  note: called with lines for the user.
-        - learns: False: the board will only classify, so that less of its kept state is restored.
+        Parameters
+        ----------
+        design : Design, str or Path
+            The design, or its folder.
+        learns : bool
+            False: the board will only classify, so that less of its kept state is restored.
+        note : callable, optional
+            Called with lines for the user.
 
-        Raises ToolError where a tool is missing or fails, InputError where another program runs the virtual board of this design.
+        Raises
+        ------
+        ToolError
+            A tool is missing or fails.
+        InputError
+            Another program runs the virtual board of this design.
         """
         from ..simulate import virtual
 
@@ -117,12 +148,22 @@ class Board:
     def open(cls, port: str, design: Design | str | Path | None = None, *, baud: int | None = None, note=None):
         """Open the board at a serial port; a context manager that yields a `Board`.
 
-        - port: for example "/dev/ttyUSB1".  note: called with lines for the user.
-        - design: the one that the board holds; by default the youngest one in rtl_out with the board's configuration id and, where there
-          is one, with its weights.
-        - baud: bits a second; by default the speed of `design.link_speeds` at which the board answers.
+        Parameters
+        ----------
+        port : str
+            For example "/dev/ttyUSB1".
+        design : Design, str or Path, optional
+            The design that the board holds; by default the youngest one in rtl_out with the board's
+            configuration id and, where there is one, with its weights.
+        baud : int, optional
+            Bits a second; by default the speed of `design.link_speeds` at which the board answers.
+        note : callable, optional
+            Called with lines for the user.
 
-        Raises InputError where the port cannot be opened, nothing answers, or the board holds another design.
+        Raises
+        ------
+        InputError
+            The port cannot be opened, nothing answers, or the board holds another design.
         """
         if design is not None and not isinstance(design, Design):
             design = Design(design)
@@ -160,10 +201,23 @@ class Board:
     def classify(self, images, latent=False, progress=silent) -> Classification:
         """Classify images on the board.
 
-        - images: uint8 RGB (N, 3, S, S), S pixels a side as the design has them.
-        - latent: read the latents, too.  progress: makes a progress bar, as tqdm does.
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S)
+            RGB, S pixels a side as the design has them.
+        latent : bool
+            Read the latents, too.
+        progress : callable
+            Makes a progress bar, as tqdm does.
 
-        Raises InputError where the images have another shape or type, or the board sends what it cannot mean.
+        Returns
+        -------
+        Classification
+
+        Raises
+        ------
+        InputError
+            The images have another shape or type, or the board sends what it cannot mean.
         """
         if latent and self.design is None:
             raise InputError("--latent: the order of its bits stands in the design's folder, "
@@ -244,16 +298,33 @@ class Board:
     def learn(self, images, label: str, **options):
         """Teach the board a class.
 
-        - images: pictures of the class, uint8 RGB (N, 3, S, S).  label: name of the class, known or new.
-        - passes: times that all images are shown.  By default until the share `lesson.ENOUGH` of them is right, at most `lesson.MOST`
-          times; to a learner of prototypes once, since more would only add the same sums.
-        - rehearse: most replays of exemplars after the lesson, until no class has lost more than a tenth of its own (default: 1000).
-        - note: called with a line where the class is close to a known one, before it is learned.
-        - progress: makes a progress bar, as tqdm does.
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S)
+            RGB pictures of the class.
+        label : str
+            Name of the class, known or new.
+        passes : int, optional
+            Times that all images are shown.  By default until the share `lesson.ENOUGH` of them is right, at most `lesson.MOST` times; to
+            a learner of prototypes once, since more would only add the same sums.
+        rehearse : int, optional
+            Most replays of exemplars after the lesson, until no class has lost more than a tenth of its own (default: 1000).
+        note : callable, optional
+            Called with a line where the class is close to a known one, before it is learned.
+        progress : callable
+            Makes a progress bar, as tqdm does.
 
-        Returns a `lesson.Lesson`: how many images were right before and after, and the effect on the other classes.  Raises InputError
-        where the board is frozen, does not learn, or has no room for a class, or the images have another shape or type, UsageError where
-        the label is no legal name, or `passes` no whole number from 1.
+        Returns
+        -------
+        lesson.Lesson
+            How many images were right before and after, and the effect on the other classes.
+
+        Raises
+        ------
+        InputError
+            The board is frozen, does not learn, or has no room for a class; the images have another shape or type.
+        UsageError
+            The label is no legal name, or `passes` no whole number from 1.
         """
         from .lesson import teach
 

@@ -47,11 +47,24 @@ class Close:
 class Lesson:
     """The result of a lesson.
 
-    - label, index, new: name and number of the class that was taught, and whether the board did not know it before.
-    - images, passes: images of the lesson, and how often all of them were shown.
-    - right_before, right_after: images that were right when first shown, and after the last lesson pass.
-    - effects: {name: `Effect`} of the classes that had exemplars before.  close: the known class that this one is close to; see `close`.
-    - rehearsed: replays after the lesson.
+    Attributes
+    ----------
+    label : str
+        Name of the class that was taught.
+    index : int
+        Its number.
+    new : bool
+        Whether the board did not know it before.
+    images, passes : int
+        Images of the lesson, and how often all of them were shown.
+    right_before, right_after : int
+        Images that were right when first shown, and after the last lesson pass.
+    effects : dict
+        {name: `Effect`} of the classes that had exemplars before.
+    close : Close or None
+        The known class that this one is close to; see `close`.
+    rehearsed : int
+        Replays after the lesson.
     """
 
     label: str

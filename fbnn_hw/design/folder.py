@@ -30,11 +30,25 @@ AGAIN = "expected what `fbnn-hw generate` wrote; generate the folder again"
 class Design:
     """A generated folder, opened.  Each of its files has the hash that the manifest states.
 
-    - folder: what `generate` wrote.  contents: {name: bytes} of its files, where they have just been written: they are not read back.
-    - manifest, estimate, layout: contents of manifest.json, estimate.json and layout.json.
-    - config: the `machine.config.AcceleratorConfig` that the hardware is built from.
+    Parameters
+    ----------
+    folder : str or Path
+        What `generate` wrote.
+    contents : dict, optional
+        {name: bytes} of its files, where they have just been written: they are not read back.
 
-    Raises InputError where a file is missing, damaged or of another kind.
+    Attributes
+    ----------
+    folder : Path
+    manifest, estimate, layout : dict
+        Contents of manifest.json, estimate.json and layout.json.
+    config : machine.config.AcceleratorConfig
+        What the hardware is built from.
+
+    Raises
+    ------
+    InputError
+        A file is missing, damaged or of another kind.
     """
 
     def __init__(self, folder: str | Path, contents: dict[str, bytes] | None = None) -> None:
@@ -111,16 +125,39 @@ class Design:
     def simulate(self, images=None, *, stall=False, latent=False, netlist=False, waves=False, progress=silent, note=None):
         """Run the Verilog in Verilator and compare every layer of every image with the reference.
 
-        - images: uint8 RGB (N, 3, S, S); by default the first two images that ship.
-        - stall: pause every stream at random.  latent: read the latent out and compare it, too.
-        - netlist: simulate the netlist after synthesis instead, of which logits and classes are compared.
-        - waves: record a waveform of the first image; with the name of a layer or of an operation, of that layer alone.  The simulation
-          then ends after the layer.
-        - progress: makes a progress bar, as tqdm does.  note: called with lines for the user.
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S), optional
+            RGB; by default the first two images that ship.
+        stall : bool
+            Pause every stream at random.
+        latent : bool
+            Read the latent out and compare it, too.
+        netlist : bool
+            Simulate the netlist after synthesis instead, of which logits and classes are compared.
+        waves : bool or str
+            Record a waveform of the first image; with the name of a layer or of an operation, of
+            that layer alone.  The simulation then ends after the layer.
+        progress : callable
+            Makes a progress bar, as tqdm does.
+        note : callable, optional
+            Called with lines for the user.
 
-        Returns a `simulate.simulation.Simulation`, whose `equal` says whether all bits, and all cycles that must, were as expected.
-        Raises InputError where the images have another shape or type, or another program simulates this design, UsageError where the
-        options do not fit the design, ToolError where a compiler is missing or fails, MismatchError where the simulation does not end.
+        Returns
+        -------
+        simulate.simulation.Simulation
+            `equal` says whether all bits, and all cycles that must, were as expected.
+
+        Raises
+        ------
+        InputError
+            The images have another shape or type, or another program simulates this design.
+        UsageError
+            The options do not fit the design.
+        ToolError
+            A compiler is missing or fails.
+        MismatchError
+            The simulation does not end.
         """
         from ..data.datasets import test_images
         from ..simulate import simulation
@@ -131,13 +168,30 @@ class Design:
     def energy(self, images=None, *, clock_hz=None, baud=None, rates=(1.0, 10.0), progress=silent, note=None) -> dict:
         """Estimate the energy of a frame and of a lesson, from a simulation of the netlist.
 
-        - images, progress, note: as of `simulate`.
-        - clock_hz: of the design in Hz; by default that of its target.
-        - baud: bits a second on the line; by default that of the part's boards at this clock.
-        - rates: frames a second for which the mean power is estimated.
+        Parameters
+        ----------
+        images : uint8 array (N, 3, S, S), optional
+            RGB; by default the first two images that ship.
+        clock_hz : float, optional
+            Clock of the design in Hz; by default that of its target.
+        baud : int, optional
+            Bits a second on the line; by default that of the part's boards at this clock.
+        rates : sequence of float
+            Frames a second for which the mean power is estimated.
+        progress, note
+            As of `simulate`.
 
-        Returns the object that `fbnn-hw energy --json` prints, in mJ and mW, with low, typical and high bounds.  Raises as `simulate`;
-        UsageError also for another part than an iCE40UP5K, and for a line that no board has at that clock.
+        Returns
+        -------
+        dict
+            The object that `fbnn-hw energy --json` prints, in mJ and mW, with low, typical and
+            high bounds.
+
+        Raises
+        ------
+        InputError, UsageError, ToolError, MismatchError
+            As `simulate`; UsageError also for another part than an iCE40UP5K, and for a line that no
+            board has at that clock.
         """
         from ..data.datasets import test_images
         from ..simulate import energy

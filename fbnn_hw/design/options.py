@@ -41,27 +41,49 @@ MORE_CLASSES, EMPTY_CLASSES = 6, 16
 class Options:
     """How a network becomes a design: keywords of `generate`, and flags of `fbnn-hw generate`.
 
-    - learn: True or "replay": the chip learns with replay, from the classes of the network on.  "prototypes": it begins with no class,
-      and keeps for each class the signs of the sums of its latents, without exemplars.  "nearest-mean": the same with two bits of each
-      mean.  "means": with two bits of each sum, as designs of earlier versions have it.
-    - max_classes: room for classes; by default 6 more than the network has.
-    - exemplars: slots of the replay buffer; by default the most that leave frames as fast, or nearly.
-    - counter_bits: width of the learner's counters; by default 8, with "prototypes" and "means" 4.
-    - unknown: with "nearest-mean": the chip answers "unknown" to an image that is far from every class.
-    - forget: with `learn`: classes can be forgotten one by one.
-    - keep: with `learn`: what the chip learns is kept in the board's flash, and loaded after power-up.
-    - start: with `learn`: "model", from the classes of the network on, or "empty", with no class; by default "model" with replay.
-    - pixels, lanes, outputs: size of the array; by default the fastest that fits.
-    - wrapper: "axi-stream" adds a module with AXI4-Stream ports around the accelerator; "wishbone" and "axi-lite" one with registers on a
-      bus of 32 bits, and a driver in C; with "-dma" behind it images come by AXI4-Stream.
-    - top: the name of a module: one more file of Verilog has it as its top, and the names of all other modules begin with it.
-    - duty_cycle: between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
-    - weights: where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design), "sdram" or "ram" (on the
-      chip, loaded after each reset through a port or by registers); by default on the chip where they fit, else in a flash.
-    - input: what the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it, which are fewer bits.
-    - camera: "ov7670" or "hm01b0": on a board images come from this sensor, and buttons teach.
+    Parameters
+    ----------
+    learn : bool or str
+        True or "replay": the chip learns with replay, from the classes of the network on.
+        "prototypes": the chip begins with no class, and keeps for each class the signs of the sums
+        of its latents, without exemplars.  "nearest-mean": the same with two bits of each mean.
+        "means": with two bits of each sum, as designs of earlier versions have it.
+    max_classes : int, optional
+        Room for classes; by default 6 more than the network has.
+    exemplars : int, optional
+        Slots of the replay buffer; by default the most that leave frames as fast, or nearly.
+    counter_bits : int, optional
+        Width of the learner's counters; by default 8, with "prototypes" and "means" 4.
+    unknown : bool
+        With "nearest-mean": the chip answers "unknown" to an image that is far from every class.
+    forget : bool
+        With `learn`: classes can be forgotten one by one.
+    keep : bool
+        With `learn`: what the chip learns is kept in the board's flash, and loaded after power-up.
+    start : str, optional
+        With `learn`: "model", from the classes of the network on, or "empty", with no class; by default "model" with replay.
+    pixels, lanes, outputs : int, optional
+        Size of the array; by default the fastest that fits.
+    wrapper : str, optional
+        "axi-stream" adds a module with AXI4-Stream ports around the accelerator; "wishbone" and "axi-lite" one with registers on a bus
+        of 32 bits, and a driver in C; with "-dma" behind it images come by AXI4-Stream.
+    top : str, optional
+        The name of a module: one more file of Verilog has it as its top, and the names of all other modules begin with it.
+    duty_cycle : bool
+        Between frames the clock stops, and flash and banks rest (iCE40UP5K alone).
+    weights : str, optional
+        Where the weights are: "chip", "flash", "flash-2x" (a flash at twice the clock of the design), "sdram" or "ram" (on the chip,
+        loaded after each reset through a port or by registers); by default on the chip where they fit, else in a flash.
+    input : str
+        What the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it,
+        which are fewer bits.
+    camera : str, optional
+        "ov7670" or "hm01b0": on a board images come from this sensor, and buttons teach.
 
-    Raises UsageError where a value is none of these, or two of them exclude each other.
+    Raises
+    ------
+    UsageError
+        A value is none of these, or two of them exclude each other.
     """
 
     learn: bool | str | None = False

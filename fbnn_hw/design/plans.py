@@ -16,13 +16,33 @@ from .options import Options
 def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
     """Write the accelerator of a network into a folder, and open it.
 
-    - network: what `load` returns.  target: a name such as "ice40", "ecp5" or "generic", or a `targets.Target`.
-    - out: the folder of the design is made in this folder.  progress: makes a progress bar, as tqdm does.
-    - options: as `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, keep, start, pixels, lanes, outputs,
-      wrapper, top, duty_cycle, weights, input, camera.
+    Parameters
+    ----------
+    network : ir.network.Network
+        What `load` returns.
+    target : str or targets.Target
+        A name such as "ice40", "ecp5" or "generic".
+    out : str or Path
+        The folder of the design is made in this folder.
+    progress : callable
+        Makes a progress bar, as tqdm does.
+    **options
+        As `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, keep, start, pixels, lanes, outputs, wrapper,
+        top, duty_cycle, weights, input, camera.
 
-    Equal arguments give the same folder with the same bytes.  Raises UsageError where the arguments do not fit each other or the target,
-    FitError where the target cannot hold the network, InputError where the folder cannot be written.
+    Returns
+    -------
+    Design
+        Equal arguments give the same folder with the same bytes.
+
+    Raises
+    ------
+    UsageError
+        The arguments do not fit each other or the target.
+    FitError
+        The target cannot hold the network.
+    InputError
+        The folder cannot be written.
     """
     chosen = Options(**options)
     return write(network, planned(network, target, chosen), target, out, progress, chosen.wrapper, chosen.top)

@@ -76,8 +76,12 @@ class Thermometer(_Encoder):
 
     Images uint8 (N, 3 or 1, S, S) -> float32 (N, channels, S, S).
 
-    - encoder: "tycc" (luma and chroma), 4 `levels` channels; "trgb", 3 `levels`; "grey", `levels`.
-    - levels: 2, 4, 8, 16, 32 or 64 with "tycc", 2 to 128 with the others.
+    Parameters
+    ----------
+    encoder : str
+        "tycc" (luma and chroma), 4 `levels` channels; "trgb", 3 `levels`; "grey", `levels`.
+    levels : int
+        2, 4, 8, 16, 32 or 64 with "tycc", 2 to 128 with the others.
     """
 
     def __init__(self, encoder: str = "tycc", levels: int = 16) -> None:
@@ -116,7 +120,10 @@ class Bits8(_Encoder):
 
     Images uint8 (N, 3 or 1, S, S) -> float32 (N, 3, S, S).
 
-    - table: 256 integers from 0 to 255; by default table[p] = p.
+    Parameters
+    ----------
+    table : sequence or array of 256 integers, optional
+        0 to 255; by default table[p] = p.
     """
 
     channels = 3
@@ -152,10 +159,20 @@ class BinaryConv2d(_Weighted):
 
     (N, inputs, H, W) -> float (N, outputs, H', W').
 
-    - inputs, outputs: channels.  groups: as of `torch.nn.Conv2d`.
-    - kernel: 1, 3 or 5; without padding also the size of the map.  stride: 1 or 2.
-    - padding: "same" for kernel // 2 pixels of `pad_value` on each side, or 0.
-    - pad_value: -1; -255 in a layer that reads `Bits8`.
+    Parameters
+    ----------
+    inputs, outputs : int
+        Channels.
+    kernel : int
+        1, 3 or 5; without padding also the size of the map.
+    stride : int
+        1 or 2.
+    padding : "same" or 0
+        "same": kernel // 2 pixels of `pad_value` on each side.
+    groups : int
+        As of `torch.nn.Conv2d`.
+    pad_value : int
+        -1; -255 in a layer that reads `Bits8`.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 3, stride: int = 1, padding: str | int = "same", groups: int = 1,

@@ -139,13 +139,29 @@ class FBNN(nn.Module):
     forward(images): uint8 RGB (N, 3, S, S) -> float (N, classes), the logits times alpha.  `logits`
     gives the integers.
 
-    - K: constant of the scale K / sqrt(fan-in).  limit: width of the straight-through estimator.
-    - c: constant of alpha = 1 / sqrt(c * fan_in * classes), which is smaller by `BYTE_SPREAD` where the logits are sums of bytes.
-    - norm: "scales", or "bn" for a batch norm (`norm.Norm`) in the layers of `NORMED`.  `export` makes integer thresholds of it.
-    - dtype: of the maps between convolutions and of their gradients, torch's float32 or bfloat16.  With bfloat16 bits, logits and
-      proxies are those of float32, and gradients are rounded.  So are the sums that the statistics of a batch norm come from, except near
-      the threshold.
-    - binary: False in the first stage of a multi-stage training, which has clamp(u, -1, 1) in place of sign(u); with norm "bn" alone.
+    Parameters
+    ----------
+    topology : ir.network.Topology
+    K : float
+        Constant of the scale K / sqrt(fan-in).
+    c : float
+        Constant of alpha = 1 / sqrt(c * fan_in * classes), which is smaller by `BYTE_SPREAD` where
+        the logits are sums of bytes.
+    limit : float
+        Width of the straight-through estimator.
+    norm : str
+        "scales", or "bn" for a batch norm (`norm.Norm`) in the layers of `NORMED`.  `export` makes
+        integer thresholds of the batch norm.
+
+    Attributes
+    ----------
+    dtype : torch.dtype
+        Of the maps between convolutions and of their gradients, float32 or bfloat16.  With bfloat16
+        bits, logits and proxies are those of float32, and gradients are rounded.  So are the sums
+        that the statistics of a batch norm come from, except near the threshold.
+    binary : bool
+        False in the first stage of a multi-stage training, which has clamp(u, -1, 1) in place of
+        sign(u); with norm "bn" alone.
     """
 
     def __init__(self, topology: Topology, K: float = 1.0, c: float = 5.0, limit: float = 1.0, norm: str = "scales") -> None:

@@ -100,14 +100,31 @@ def export(module: nn.Module, example: torch.Tensor, path: str | Path, classes: 
     The module is read as in evaluation.  On every image its logits are the checkpoint's integers
     times one positive number, plus a constant; this is checked on the example and on random images.
 
-    - module: made of the layers of `fbnn_hw.nn` and of those that docs/networks.md lists.
-    - example: images as the module takes them, uint8 (N, 3, S, S), or grey (N, 1, S, S).
-    - path: the file to write.  name: of the model; by default that of the file.
-    - classes: their names, one for each logit.
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Made of the layers of `fbnn_hw.nn` and of those that docs/networks.md lists.
+    example : uint8 tensor (N, 3, S, S), or grey (N, 1, S, S)
+        Images as the module takes them.
+    path : str or Path
+        The file to write.
+    classes : list of str, optional
+        Names of the classes, one for each logit.
+    name : str, optional
+        Name of the model; by default that of the file.
 
-    Returns a `foreign.imported.Imported`: the network, the scale of its logits, and notes about its layers.  Raises InputError where the
-    module does what +1 and -1 cannot express (the message names the line of source), the example has another shape or type, or the module
-    and its checkpoint differ on an image, UsageError where the path is no file name, or the classes are no list.
+    Returns
+    -------
+    foreign.imported.Imported
+        The network, the scale of its logits, and notes about its layers.
+
+    Raises
+    ------
+    InputError
+        The module does what +1 and -1 cannot express (the message names the line of source), the
+        example has another shape or type, or the module and its checkpoint differ on an image.
+    UsageError
+        The path is no file name, or the classes are no list.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"path: found {show(path)}, expected a file name")

@@ -25,14 +25,28 @@ BUILT_IN = {name: f"fbnn_hw.train.{place}" for name, place in {
 class Problem:
     """The problem of a run, which a learner gets before the first task.
 
-    - classes: that arrive in all tasks, numbered in the order of their arrival.  tasks: the class numbers of each task.
-    - latent: bits of a sample.
-    - buffer_bits: memory for exemplars and all that is kept beside each, labels excluded; 0 without --buffer-mb.
-    - recipe: epochs, rate and so on, as the flags say.  balanced: weigh classes by inverse frequency.
-    - network: network() returns a new `FBNN`.  Its layers after the latent are those that replay would train, from the same start.
-    - loss: name of the loss, as --loss says.
-    - kind: what samples are, `samples.Latents` or `samples.Native`: kind.logits(network, samples) gives integer logits with a gradient, of
-      a tensor of samples, and kind.augment(samples, recipe, generator, None) other views of images.
+    Attributes
+    ----------
+    classes : int
+        Classes that arrive in all tasks, numbered in the order of their arrival.
+    tasks : tuple of tuple of int
+        The class numbers of each task.
+    latent : int
+        Bits of a sample.
+    buffer_bits : int
+        Memory for exemplars and all that is kept beside each, labels excluded; 0 without --buffer-mb.
+    recipe : TrainConfig
+        Epochs, rate and so on, as the flags say.
+    balanced : bool
+        Weigh classes by inverse frequency.
+    network : callable
+        network() returns a new `FBNN`.  Its layers after the latent are those that replay would
+        train, from the same start.
+    loss : str
+        Name of the loss, as --loss says.
+    kind : samples.Latents or samples.Native
+        What samples are: kind.logits(network, samples) gives integer logits with a gradient, of a
+        tensor of samples, and kind.augment(samples, recipe, generator, None) other views of images.
     """
 
     classes: int
