@@ -12,7 +12,7 @@ static const int32_t lesson[] = {LESSON};
 static int32_t logits[MOST];
 
 int main(void) {
-    fbnn_hw device = {(void *)0x30000000, 0, 0, 0, 0, 0, 0, 0, 0};
+    fbnn_hw device = {.bus = (void *)0x30000000};
     unsigned i, k;
     OUT = (uint32_t)fbnn_hw_identify(&device);
     for (i = 0; i < sizeof lesson / sizeof *lesson; i++) {

@@ -459,7 +459,7 @@ def test_refusals(refused, tmp_path):
     for words, message in (
             ((), "missing --port or --board; see fbnn-hw learn --help"),
             (board, "nothing to do; expected images with --label, or --forget, --rehearse, --undo, --freeze, --thaw, --snapshot, "
-             "--restore or --reset"),
+             "--flash-slots, --restore or --reset"),
             (("--forget", "cat", "--undo", *board), "found both --forget and --undo, expected one of them"),
             (("x.png", *board), "found images without --label; say which class they are, or give a folder with a subfolder for each class"),
             (("--label", "cat", *board), "--label: expected together with images of that class"),

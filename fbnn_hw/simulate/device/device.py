@@ -85,12 +85,13 @@ class SimulatedDevice:
         top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=virtual.OFFSET, keep_base=self.keep_base)
         self.signs, self.buttons = top.signs, top.buttons
         source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
-        self.program = self._compile([source, *virtual.accelerator_sources(design.folder)], note)
+        self._sources, self._note = [source, *virtual.accelerator_sources(design.folder)], note
         self._process = self._folder = None
         self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
-    def _compile(self, sources, note):
+    def _compile(self):
+        sources, note = self._sources, self._note
         program, own = simulator.executable("device"), SOURCES / "device.cpp"
         command = [*simulator.translation("device_top", self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
                    "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
@@ -104,9 +105,10 @@ class SimulatedDevice:
         return self.build_dir / program
 
     def __enter__(self):
+        program = self._compile()
         self._folder = tempfile.TemporaryDirectory()
         arguments = [str(round(PS / CLOCK_HZ)), self.config.camera, str(self.seed), self.flash, str(virtual.OFFSET)]
-        self._process = subprocess.Popen([str(self.program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self._process = subprocess.Popen([str(program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          text=True)
         return self
 

@@ -196,7 +196,7 @@ export class ServerLine {
 
   async write(bytes) {
     if (this.gone) throw this.broken();
-    this.socket.send(bytes);
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(bytes);  // else it closes, and the next read says so
   }
 
   async read(ms) {
