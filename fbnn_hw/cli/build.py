@@ -86,11 +86,12 @@ def run(args: Args, out: Output) -> int | None:
     if args.drag and record.get("met"):
         out.text(f"drag     {path}")
     if config.keeps:
+        from ..machine.kept import SLOTS, SlotPlan
         from ..rtl.board_top import keep_room
 
-        base, end = keep_room(config, board.flash["offset"])
-        room = (end - base) // 4
-        out.text(f"kept     from {base + room:#x} of the flash on, {3 * room:,} bytes, is what it learns (fbnn-hw help device.md)")
+        slot, (base, _) = SlotPlan(config.learning), keep_room(config, board.flash["offset"])
+        out.text(f"kept     from {slot.places(base)[0]:#x} of the flash on, {SLOTS * slot.room:,} bytes, is what it learns "
+                 "(fbnn-hw help device.md)")
     if least:
         out.text("note     the flash of this board has two data lines, a byte in four cycles: frames/s are the most that is possible")
     result = {"folder": where, **record}

@@ -144,6 +144,8 @@ def test_a_design_without_it_is_the_same(tmp_path):
 
 
 def test_an_unknown_wrapper_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="--wrapper axi-steam: expected axi-stream or wishbone or axi-lite or wishbone-dma or axi-lite-dma; did you mean axi-stream?"):
+    expected = ("--wrapper axi-steam: expected axi-stream or wishbone or axi-lite or wishbone-dma or axi-lite-dma; "
+                "did you mean axi-stream?")
+    with pytest.raises(UsageError, match=expected):
         design.generate(strategies.smallest(), "generic", out=tmp_path, wrapper="axi-steam")
     assert not any(tmp_path.iterdir())
