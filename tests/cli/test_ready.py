@@ -92,7 +92,8 @@ def test_a_file_for_the_drive(images, answer, refused, tmp_path):
 def test_what_comes_next(made):
     """A design with a camera has no link, so no verb talks to its board."""
     assert flash._next(made.config, board("icebreaker")).startswith("next: fbnn-hw classify IMAGE")
-    assert flash._next(replace(made.config, camera="ov7670"), board("icebreaker")) == "next: wire the ov7670 and the buttons, docs/device.md"
+    config = replace(made.config, camera="ov7670")
+    assert flash._next(config, board("icebreaker")) == "next: wire the ov7670 and the buttons, docs/device.md"
 
 
 def test_what_is_not_ready(images, refused):
