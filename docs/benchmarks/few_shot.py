@@ -20,16 +20,15 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from things import learned
+from things import learned, summed, unknown
 
 import fbnn_hw
 from fbnn_hw.data import datasets
-from fbnn_hw.reference.learning import LearnConfig, Learner
-from fbnn_hw.reference.learning.config import ADDING, ADDING_DEFAULTS, NEAREST_MEAN
+from fbnn_hw.reference.learning.config import ADDING
 from fbnn_hw.train.predict import integer_logits
 
-TAUGHT, ASKED, MOST = 20, 80, 16
-"""Pictures of a class that are taught, and that are asked; classes that the learner has room for."""
+TAUGHT, ASKED = 20, 80
+"""Pictures of a class that are taught, and that are asked."""
 OTHERS = 2000
 """Pictures of classes that are not taught."""
 SLOTS, REHEARSED = 212, 1000
@@ -71,13 +70,8 @@ def replayed(network, taught, labels, asked, seed):
     return learned(network, taught, labels, asked, SLOTS, REHEARSED, seed)
 
 
-def added(network, taught, labels, asked, rule):
-    learner = Learner.of(network, LearnConfig(MOST, rule=rule, **ADDING_DEFAULTS[rule]), keep_classes=False)
-    learner.learn(taught, labels)
-    return learner.classify(asked)
-
-
-RULES = {**{rule: lambda network, taught, labels, asked, seed, rule=rule: added(network, taught, labels, asked, rule) for rule in ADDING},
+RULES = {**{rule: lambda network, taught, labels, asked, seed, rule=rule: summed(rule, network, taught, labels).classify(asked)
+            for rule in ADDING},
          "replay": replayed,
          TWO_BITS: lambda network, taught, labels, asked, seed: two_bits(2.0 * taught - 1, labels, 2.0 * asked - 1),
          NEAREST: lambda network, taught, labels, asked, seed: nearest_mean(2.0 * taught - 1, labels, 2.0 * asked - 1)}
@@ -103,18 +97,15 @@ def shares(network, latents, labels, rule, classes, draws):
     return np.array(right)
 
 
-def unknown(network, latents, labels, classes, draws):
-    """Shares (draws, 3): of pictures of taught classes those that are answered "unknown" and those that are right, of others the first."""
+def unknowns(network, latents, labels, classes, draws):
+    """`unknown` of each draw, (draws, 3)."""
     shares = []
     for seed in range(draws):
         taught, asked = draw(labels, classes, seed)
-        numbers, own = np.arange(classes), latents[asked.ravel()]
-        learner = Learner.of(network, LearnConfig(MOST, rule=NEAREST_MEAN, unknown=True, **ADDING_DEFAULTS[NEAREST_MEAN]))
-        learner.learn(latents[taught.ravel()], numbers.repeat(TAUGHT))
+        numbers = np.arange(classes)
         others = np.random.default_rng(seed).permutation(np.flatnonzero(~np.isin(labels, labels[taught[:, 0]])))[:OTHERS]
-        lost = learner.unknown(own)
-        right = ~lost & (learner.classify(own) == numbers.repeat(ASKED))
-        shares.append((lost.mean(), right.mean(), learner.unknown(latents[others]).mean()))
+        shares.append(unknown(network, latents[taught.ravel()], numbers.repeat(TAUGHT), latents[asked.ravel()], numbers.repeat(ASKED),
+                              latents[others]))
     return np.array(shares)
 
 
@@ -141,7 +132,7 @@ def main():
         network = fbnn_hw.load(name)
         latents = integer_logits(network, images, "torch", latent=True)[1]
         if args.unknown:
-            cells = [100 * unknown(network, latents, labels, count, args.draws).mean(0) for count in args.classes]
+            cells = [100 * unknowns(network, latents, labels, count, args.draws).mean(0) for count in args.classes]
             texts = ["; ".join(f"{value:.1f}" for value in cell) for cell in cells]
             print(f"| `{Path(name).name}` | " + " | ".join(texts) + " |", flush=True)
             continue

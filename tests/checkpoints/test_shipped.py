@@ -59,8 +59,9 @@ def test_record_and_logits(name):
     record = network.training
     for key in ("command", "data", "epochs", "best_epoch", "train_images", "hardware", "device", "threads", "torch", "seed", "config"):
         assert record[key] is not None, key
-    correct = record["test_accuracy"] * record["test_images"]
-    assert correct == pytest.approx(round(correct), abs=1e-6) and record["test_images"] >= 4000
+    if network.topology.classes:
+        correct = record["test_accuracy"] * record["test_images"]
+        assert correct == pytest.approx(round(correct), abs=1e-6) and record["test_images"] >= 4000
     size, whole = network.topology.image_size, os.environ.get("FBNN_SLOW")
     images = torch.from_numpy(datasets.test_images(size, 300 * 32 ** 2 // size ** 2))
     images = images if whole else images[:len(images) // 10]
