@@ -36,8 +36,8 @@ This page shows what `fbnn-hw generate` makes of networks that ship: the command
 picture that the command draws of each design, `diagram.svg`. Cycles are those of a simulation. LUT4
 are those of the accelerator, without the link. Frames/s are at the clock for which the target is
 planned; `build` may reach another one. All figures are **estimated**;
-[benchmarks.md](benchmarks.md#placed-and-routed) has the designs that were placed and routed, with the
-clocks that they reached.
+[benchmarks.md](benchmarks.md#placed-and-routed) has the designs that were placed and routed, with
+the clocks that they reached.
 """
 
 
