@@ -69,8 +69,8 @@ function troubleOfJpeg(data) {
     if (first !== 0xff || kind === 0xff) at++;  // bytes that fill
     else if (kind > 0 && kind < 0xc0) return DAMAGED;
     else if (kind === 0xda) return null;
-    else if (kind >= 0xc0 && kind <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(kind)) {
-      return view.getUint8(at + 9) === 4 ? "has CMYK colours, which browsers round in their own way; save it as RGB." : null;
+    else if (kind >= 0xc0 && kind <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(kind) && view.getUint8(at + 9) === 4) {
+      return "has CMYK colours, which browsers round in their own way; save it as RGB.";
     } else at += 2 + (kind ? view.getUint16(at + 2) : 0);
   }
 }
