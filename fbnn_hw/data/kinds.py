@@ -125,6 +125,7 @@ def _whole(pixels, needed):
 
 def _inflated(inflate, data, most):
     """Yield what `data` holds in parts, at most so many bytes, until it ends or makes no sense."""
+    data = memoryview(data)
     left = [data[at:at + PART] for at in range(0, len(data), PART)][::-1]
     while left and most and not inflate.eof:
         before, part = inflate.copy(), left.pop()
