@@ -85,11 +85,12 @@ def section(heading, schema):
 
 
 def content():
-    """The lines of the generated part: the keys of all verbs, each verb, the shared objects."""
+    """The lines of the generated part: links to the sections, the keys of all verbs, each verb, the shared objects."""
     shared_ones = read(COMMON)["$defs"]
-    lines = ["", "## Every verb", *table((name, kind(shared_ones[name]), shared_ones[name]["description"]) for name in EVERYWHERE)]
-    for path in sorted(SCHEMAS.glob("*.schema.json")):
-        name = path.name.removesuffix(".schema.json")
+    verbs = sorted(path.name.removesuffix(".schema.json") for path in SCHEMAS.glob("*.schema.json"))
+    lines = ["", *(f"- [{name}](#fbnn-hw-{name})" for name in verbs if name != COMMON), "- [shared objects](#shared-objects)",
+             "", "## Every verb", *table((name, kind(shared_ones[name]), shared_ones[name]["description"]) for name in EVERYWHERE)]
+    for name in verbs:
         if name != COMMON:
             lines += section(f"## fbnn-hw {name}", read(name))
     lines += ["## Shared objects", ""]
