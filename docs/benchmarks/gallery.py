@@ -26,6 +26,7 @@ SHOWN = {
     "0.5mb-learns": ("--model 0.5mb.pt --target ice40 --learn --max-classes 16",
                      "Ten classes, and room for six more; stored samples are replayed."),
     "3mb-ecp5": ("--model 3mb.pt --target ecp5", "The same 3 Mbit on a larger part, which holds them."),
+    "fast-ecp5": ("--model fast.pt --target ecp5", "All weights on the chip, and the next image comes while one is computed."),
     "res3mb-ecp5": ("--model res3mb.pt --target ecp5", "The paper's residual network, for images of 128 x 128."),
 }
 """{name: (flags of `generate`, what is special)}."""
@@ -34,8 +35,9 @@ HEAD = """# Gallery of designs
 This page shows what `fbnn-hw generate` makes of networks that ship: the command, the size, and the
 picture that the command draws of each design, `diagram.svg`. Cycles are those of a simulation. LUT4
 are those of the accelerator, without the link. Frames/s are at the clock for which the target is
-planned. All figures are **estimated**; [benchmarks.md](benchmarks.md) has designs that were placed and
-routed.
+planned; `build` may reach another one. All figures are **estimated**;
+[benchmarks.md](benchmarks.md#placed-and-routed) has the designs that were placed and routed, with
+the clocks that they reached.
 """
 
 

@@ -102,7 +102,7 @@ REGISTERS = (
     Register("WEIGHTS", 0x3C, "read, write", "writes: four bytes of weights.bin, the first lowest, from its first byte on after a reset; "
              "reads: the CRC-32 of what has come, without the file's own", loads=True),
     Register("COMMAND", 0x40, "write", "a command to the learner; dropped while PENDING", (
-        Field("NUMBER", 0, 3, ", ".join(f"{c.value} {c.name.lower()}" for c in Command) + "; others do nothing"),
+        Field("NUMBER", 0, 3, ", ".join(f"{c.value} {c.name.lower()}" for c in Command if c) + "; send no 0, others do nothing"),
         Field("LABEL", 8, 16, "learn, store: the class number"),
         Field("COUNT", 24, 8, "rehearse: replays; freeze: 1 or 0")), True),
     Register("ACCESS", 0x48, "write", "a word of the learner's memory is read into DATA, or written from it; dropped while PENDING", (
