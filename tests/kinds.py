@@ -57,6 +57,13 @@ def png(colour, depth, samples, *chunks, behind=()):
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
 
 
+def repacked(data, change):
+    """A PNG of `png` with other deflated rows, change(bytes) of those that it has."""
+    at = data.index(b"IDAT") + 4
+    rows = change(data[at:-16])
+    return data[:at - 8] + struct.pack(">I", len(rows)) + b"IDAT" + rows + struct.pack(">I", zlib.crc32(b"IDAT" + rows)) + data[-12:]
+
+
 def over_black(colours, alpha):
     """uint8 (H, W, 3) of colours (H, W, 3) under alpha (H, W, 1), each rounded to the nearest."""
     return np.floor(colours.astype(np.int64) * alpha / 255 + 0.5).astype(np.uint8)
@@ -140,6 +147,9 @@ def misfits(rng, rgb, palette, indices):
     for kind in (b"tEXt", b"tRNS", b"eXIf"):  # a check sum that is wrong
         files[f"wrong_{kind.decode()}.png"] = png(2, 8, rgb, (kind, b"abcdef")).replace(b"abcdef", b"abcdeg"), rgb
     files["no_end.png"] = png(2, 8, rgb)[:-12], rgb
+    for name, made in (("sum", lambda rows: rows[:-1] + bytes([rows[-1] ^ 1])), ("end", lambda rows: rows[:-6] + bytes(6)),
+                       ("more", lambda rows: zlib.compress(zlib.decompress(rows) + bytes(99)))):
+        files[f"rows_{name}.png"] = repacked(png(2, 8, rgb), made), rgb
     return files
 
 
@@ -151,7 +161,12 @@ def headers(rng, rgb):
     masks = struct.pack("<4I", 0xff0000, 0xff00, 0xff, 0xff000000)
     bmp = struct.pack("<IiiHHIIiiII", 124, rgb.shape[1], rgb.shape[0], 1, 32, 0, len(rows), 0, 0, 0, 0) + masks + bytes(68)
     assert webp[12:16] == b"VP8X" and webp[20] & 16
-    return {"denies.webp": (webp[:20] + bytes([webp[20] & ~16]) + webp[21:], over_black(rgb, alpha)),
+    alone = written(Image.fromarray(np.dstack([rgb, alpha])), "webp", lossless=True, exact=True)
+    assert alone[12:16] == b"VP8L" and alone[24] & 16
+    masked = struct.pack("<IiiHHIIiiII", 56, rgb.shape[1], rgb.shape[0], 1, 32, 3, len(rows), 0, 0, 0, 0) + masks
+    return {"alone.webp": (alone[:24] + bytes([alone[24] & ~16]) + alone[25:], over_black(rgb, alpha)),
+            "masks.bmp": (b"BM" + struct.pack("<IHHI", 70 + len(rows), 0, 0, 70) + masked + rows, over_black(rgb, alpha[::-1])),
+            "denies.webp": (webp[:20] + bytes([webp[20] & ~16]) + webp[21:], over_black(rgb, alpha)),
             "claims.bmp": (b"BM" + struct.pack("<IHHI", 138 + len(rows), 0, 0, 138) + bmp + rows, rgb)}
 
 
@@ -159,7 +174,13 @@ def damaged(rng):
     """{name: bytes} of pictures that no way into the program takes."""
     rgb = drawn(rng, 20, 30)
     whole, wrong = png(2, 8, rgb), png(2, 8, rgb, (b"PLTE", b"abcdef"))
-    return {"cut.png": whole[:len(whole) // 2], "last.png": whole[:-13], "sum.png": wrong.replace(b"abcdef", b"abcdeg"),
+    table, bmp = (bytearray(written(Image.fromarray(rgb).convert(mode), "bmp")) for mode in "LP")
+    table[48] = 1  # 65,792 colours
+    return {"row.png": repacked(whole, lambda rows: zlib.compress(zlib.decompress(rows)[:-1])), "table.bmp": bytes(table),
+            "row.bmp": bytes(bmp[:-1]), "header.bmp": bytes(bmp[:14] + b"\x20" + bmp[15:]),
+            "start.bmp": bytes(bmp[:10] + b"\x40" + bmp[11:]),
+            "marker.jpg": written(Image.fromarray(rgb), "jpeg").replace(b"\xff\xc4", b"\xff\x01\xff\xc4", 1),
+            "cut.png": whole[:len(whole) // 2], "last.png": whole[:-13], "sum.png": wrong.replace(b"abcdef", b"abcdeg"),
             "none.png": png(3, 8, rgb[..., :1]), "empty.png": png(3, 8, rgb[..., :1], (b"PLTE", b"")),
             "behind.png": png(3, 8, rgb[..., :1], behind=[(b"PLTE", b"abcdef")]), "unknown.png": png(2, 8, rgb, (b"ABCD", b"")),
             "first.png": whole[:8] + png(2, 8, rgb[:1], (b"CgBI", b"abcd"))[33:49] + whole[8:],

@@ -39,14 +39,14 @@ def run(args: Args, out: Output) -> None:
 
     design = _common.design(args, out)
     simulated = SimulatedDevice(design, args.seed, out.note)
-    events, names = _events(args, simulated, design)
+    events, names, end = _events(args, simulated, design)
     seen: list = []
     missed: list[str] = []
     with simulated as device:
         player = _Player(device, out, names or list(design.classes), seen, missed)
         for event in events:
             player.play(event)
-        device.until(device.now)
+        player.watch(max(device.now, end))
         faults, sensor, seconds = device.faults, device.sensor, device.now / PS
     out.text("", f"time     {seconds:.2f} s of the device, simulated at {36:g} MHz", f"sensor   {sensor}",
              *(f"fault    {what}, {count} times" for what, count in faults.items()))
@@ -105,14 +105,15 @@ def _picture(path):
 
 
 def _events(args, device, design):
-    """(events in time's order, names of the classes that are taught, if any): of the script, or of the pictures."""
+    """(events in time's order, names of the classes that are taught, if any, the time in ps until which the device is seen): of the script,
+    or of the pictures."""
     from ..data import folder
     from ..simulate.device import script
 
     if args.script:
         if not Path(args.images).is_dir():
             raise InputError(f"--images {args.images}: is no folder, expected one with the pictures that the script names")
-        return script.read(args.script, device.buttons, Path(args.images)), None
+        return script.read(args.script, device.buttons, Path(args.images)), None, 0
     pictures = folder.pictures(args.images)
     classes = list(dict.fromkeys(name for _, name in pictures if name is not None))
     events = _Events(START_SECONDS)
@@ -121,7 +122,7 @@ def _events(args, device, design):
         for file, _ in pictures:
             events.add(0, "show", file)
             events.wait(2 * FRAME_SECONDS)
-        return events.all, None
+        return events.all, None, events.ps
     if len(classes) > learning.max_classes:
         raise InputError(f"{args.images}: has {len(classes)} classes, the design has room for {learning.max_classes}")
     for number, name in enumerate(classes):
@@ -144,7 +145,7 @@ def _events(args, device, design):
         for file in [file for file, of in pictures if of == name][args.pictures:]:
             events.add(0, "show", file)
             events.wait(2 * FRAME_SECONDS)
-    return events.all, classes
+    return events.all, classes, events.ps
 
 
 def _keeps(config):
@@ -164,12 +165,17 @@ class _Events:
     def __init__(self, start):
         self.now, self.all = start, []
 
-    def add(self, seconds, event, what):
+    @property
+    def ps(self):
         from ..simulate.device.device import PS
+
+        return round(self.now * PS)
+
+    def add(self, seconds, event, what):
         from ..simulate.device.script import Event
 
         self.now += seconds
-        self.all.append(Event(round(self.now * PS), event, what, len(self.all) + 1))
+        self.all.append(Event(self.ps, event, what, len(self.all) + 1))
 
     def wait(self, seconds):
         self.now += seconds

@@ -12,12 +12,12 @@ import math
 import struct
 import sys
 import warnings
-import zlib
 
 import numpy as np
 
 from ..base import files
 from ..base.errors import InputError, show
+from .kinds import MAX_PIXELS, plain
 from .zips import reason
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
@@ -30,17 +30,11 @@ OTHERS = ((0, b"GIF8", "GIF"), (0, b"II*\0", "TIFF, or raw pictures of a camera"
 """(offset, bytes there, name) of formats that are known and not read."""
 SPREAD = {"1": 255, "L;2": 85, "L;4": 17}
 """Factors by which Pillow spreads greys of 1, 2 and 4 bits over a byte.  Some of its versions leave the transparent one as it was."""
-PNG, PALETTE, CLEAR = b"\x89PNG\r\n\x1a\n", 3, {0: 2, 2: 6}
-"""A PNG's first bytes, the type of one with a palette, and the bytes of the transparent colour of types that have one."""
-WEBP_ALPHA = 0x10
-CRITICAL = b"IHDR", b"PLTE", b"IDAT"
 ORIENTATION, SHORT = 0x112, 3
 """The entry of EXIF data that turns a picture, and the one type of its value that browsers read."""
 RESIZE, CROP = "--resize", "--crop"
 STANDARD_INPUT = "-"
 """The name of a file that stands for what comes in by a pipe."""
-MAX_PIXELS = 1 << 25
-"""Pixels of a picture that is decoded, 8192 x 4096.  The decoder of WebP takes 16 bytes for each, the others fewer."""
 MAX_JPEG_PIXELS = 1 << 26
 """Pixels of a JPEG in RGB or grey that is scaled anyhow: of more than `MAX_PIXELS`, such as a telephone's 50 million, a quarter is
 decoded."""
@@ -91,7 +85,7 @@ def _picture(path, data, size, resize, crop):
 
     try:
         with warnings.catch_warnings(action="ignore"):  # Pillow warns of large pictures
-            image = _decoded(path, io.BytesIO(_plain(data)), size, resize, crop)
+            image = _decoded(path, io.BytesIO(plain(data, resize or crop)), size, resize, crop)
             rgb = _over_black(image) if resize or crop else image.convert("RGB")
             del image
     except InputError:
@@ -132,58 +126,6 @@ def _decoded(path, source, size, resize, crop):
         turn = _turn(_exif(file))
         file.load()
         return file.copy() if turn is None else file.transpose(turn)
-
-
-def _plain(data):
-    """The bytes of a picture without that in which decoders differ; the page has the same in studio/web/kinds.mjs."""
-    if data.startswith(PNG):
-        return _plain_png(data)
-    if data[:4] == b"RIFF" and data[12:16] == b"VP8X" and len(data) > 20:  # of an alpha channel that a WebP has and denies
-        return data[:20] + bytes([data[20] | WEBP_ALPHA]) + data[21:]
-    return data
-
-
-def _plain_png(data):
-    """The bytes of a PNG with those chunks alone that make its picture, which all decoders read in one way.
-
-    The first of a kind counts that stands in front of the pixels and has a right check sum and a length that fits.  A palette gets all its
-    colours, behind those that it has the last one.  Raises ValueError where the file is damaged.
-    """
-    found, pixels = _chunks(data)
-    header, clear = found.pop(b"IHDR"), found.get(b"tRNS", b"")
-    depth, colour, *methods = header[8:12]
-    colours = found.get(b"PLTE", b"") if colour == PALETTE else bytes(3)
-    if any(methods) or len(colours) < 3:
-        raise ValueError("its header or palette makes no sense")
-    if colour == PALETTE:
-        which = [min(i, len(colours) // 3 - 1) for i in range(1 << min(depth, 8))]
-        found[b"PLTE"] = b"".join(colours[3 * i:3 * i + 3] for i in which)
-        found[b"tRNS"] = bytes((clear + bytes([255]) * 256)[i] for i in which) if clear else b""
-    else:
-        most = (1 << min(depth, 16)) - 1
-        fits = len(clear) == CLEAR.get(colour)
-        found[b"tRNS"] = bytes(byte & (most if n % 2 else most >> 8) for n, byte in enumerate(clear)) if fits else b""
-    kept = [(kind, found[kind]) for kind in (b"PLTE", b"tRNS", b"eXIf") if found.get(kind) and (kind != b"PLTE" or colour == PALETTE)]
-    return PNG + b"".join(struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-                          for kind, body in [(b"IHDR", header), *kept, (b"IDAT", pixels), (b"IEND", b"")])
-
-
-def _chunks(data):
-    """({kind: bytes} of the chunks in front of a PNG's pixels, the bytes of the pixels) as `_plain_png` takes them."""
-    found, pixels, at = {}, [], len(PNG)
-    while (kind := data[at + 4:at + 8]) == b"IDAT" or not pixels:
-        end = at + 12 + int.from_bytes(data[at:at + 4], "big")
-        if end > len(data):
-            raise ValueError("it ends early")
-        body, sound = data[at + 8:end - 4], zlib.crc32(data[at + 4:end - 4]) == int.from_bytes(data[end - 4:end], "big")
-        if kind == b"IDAT":
-            pixels.append(body)
-        elif sound and (kind != b"tRNS" or b"PLTE" in found or found[b"IHDR"][9] != PALETTE):
-            found.setdefault(kind, body)
-        if kind < b"a" and not (sound and kind in CRITICAL and len(found.get(b"IHDR", b"")) == 13):
-            raise ValueError(f"chunk {show(kind)}")
-        at = end
-    return found, b"".join(pixels)
 
 
 def _exif(file):
