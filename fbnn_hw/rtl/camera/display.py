@@ -94,7 +94,8 @@ class Display(wiring.Component):
         machine = OneHot(m, "REST")
         rest, start, send, stop = map(machine.ongoing, ("REST", "START", "SEND", "STOP"))
         begins, passes, ends, byte_ends = Signal(), Signal(), Signal(), Signal()
-        changed = (self.sign != sign) | (self.number != number) | self._of(self.sign, SCORED) & (self.score != score)
+        changed = (self.sign != sign) | (self._numbered(self.sign) & (self.number != number)
+                                         | self._of(self.sign, SCORED) & (self.score != score))
         m.d.comb += [begins.eq(rest & self.tick & self.free & (stale | changed)), passes.eq((wait == 0) & ~rest),
                      ends.eq(passes & phase.all()), byte_ends.eq(passes & (phase == 0) & ninth)]
         m.d.sync += [wait.eq(Mux(wait == 0, self.quarter - 1, wait - 1)), phase.eq(phase + passes)]
@@ -133,6 +134,10 @@ class Display(wiring.Component):
         """Whether a sign is one of these."""
         return Const(sum(1 << i for i, each in enumerate(self.signs) if each.name in names), 1 << len(sign)).bit_select(sign, 1)
 
+    def _numbered(self, sign):
+        """Whether it has a number."""
+        return self._of(sign, [each.name for each in self.signs if each.value])
+
     @staticmethod
     def _convert(m, number, digits):
         """A step from the number, which goes round, to its digits: they are doubled, and the number's next bit is added."""
@@ -144,7 +149,7 @@ class Display(wiring.Component):
 
     def _digit(self, sign, cell, digits):
         """The letter of a cell of the lower half: digits in the middle, without leading zeros, and none of a sign without a number."""
-        cells, blank = [Const(BLANK, 4)] * CELLS, ~self._of(sign, [each.name for each in self.signs if each.value])
+        cells, blank = [Const(BLANK, 4)] * CELLS, ~self._numbered(sign)
         left, leads = (CELLS - len(digits)) // 2, Const(1)
         for at, digit in enumerate(reversed(digits), start=left):
             leads &= digit == 0

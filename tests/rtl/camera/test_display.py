@@ -2,20 +2,24 @@
 
 import os
 import random
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from fbnn_hw.machine import device
 from fbnn_hw.rtl.camera import display
 from fbnn_hw.rtl.camera.display import Display
-from tests.device.parts import Ssd1306
+from fbnn_hw.rtl.verilog import convert
+from fbnn_hw.simulate import simulator
+from fbnn_hw.simulate.device.device import SOURCES
 from tests.quick import quick
 
 SEED = int(os.environ.get("FBNN_SEED", random.randrange(1 << 30)))
 SIGNS = device.of_design(device.SIGNS, {"", "learn", "forget", "keep"})
 TICK = 60
+"""Clocks, far shorter than a picture."""
 
 
 def drawn(sign, number, score, digits=2):
@@ -37,150 +41,160 @@ def drawn(sign, number, score, digits=2):
     return picture
 
 
+def build(folder, numbers=16, mhz=1.3):
+    """The program of a display with its part, display.cpp."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source, own, program = folder / "display.v", Path(__file__).with_name("display.cpp"), simulator.executable("display")
+    source.write_text(convert(Display(SIGNS, numbers, mhz * 1e6), "display"))
+    command = [*simulator.translation("display", folder), "--exe", "-o", program, "-CFLAGS", f"-I{SOURCES.absolute()}", str(source), str(own)]
+    simulator.compiled(command, [path.read_text() for path in (source, own, SOURCES / "panel.h", SOURCES / "part.h")], folder, program,
+                       "the display's bench", "-O1")
+    return folder / program, mhz
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("display"))
+
+
 class Bench:
-    """A display and its part, in an own simulation.  script: an async function of it, which awaits `clocks`."""
+    """A display and its part.  busy: clocks in which a wire was low so far.  tick: clocks of a tick."""
 
-    def __init__(self, script, numbers=16, mhz=1.3, signs=SIGNS, **options):
-        self.dut, self.part = Display(signs, numbers, mhz * 1e6), Ssd1306(SEED, **options)
-        self.period, self.n, self.busy, self.tick = round(1e6 / mhz), 0, 0, True
-        self.pulls = 0
+    def __init__(self, built, tick=TICK):
+        path, mhz = built
+        self.process = subprocess.Popen([path, str(round(1e6 / mhz)), str(tick), str(SEED)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, bufsize=1)
+        self.busy, self.on = 0, False
 
-        async def bench(ctx):
-            self.ctx = ctx
-            ctx.set(self.dut.free, 1)
-            await script(self)
+    def __enter__(self):
+        return self
 
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(bench)
-        simulator.run()
+    def __exit__(self, *failure):
+        self.process.kill()
+        self.process.communicate()
 
-    def show(self, sign, number=0, score=0, signs=SIGNS):
-        number = number if sign.value else 0
-        for name, value in (("sign", signs.index(sign)), ("number", number), ("score", score)):
-            self.ctx.set(getattr(self.dut, name), value)
+    def _ask(self, line):
+        print(line, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
 
-    async def clocks(self, count, until=None):
-        """So many clocks, or until the wires have been at rest for two ticks."""
-        quiet = 0
-        for _ in range(count):
-            self.n += 1
-            ctx, dut = self.ctx, self.dut
-            ctx.set(dut.tick, self.tick and self.n % TICK == 0)
-            low = ctx.get(dut.clock_low), ctx.get(dut.data_low)
-            self.pulls = self.part.at(self.n * self.period, scl=1 - low[0], sda=1 - low[1]).pulls
-            ctx.set(dut.data, not (low[1] or self.pulls))
-            await ctx.tick()
-            quiet = 0 if any(low) else quiet + 1
-            self.busy += any(low)
-            if until and quiet > 2 * TICK:
-                return
-        assert not until, "it goes on"
+    def tell(self, *words):
+        self.busy, self.on, rests = map(int, self._ask(" ".join(map(str, words))).split())
+        assert rests, "the wires never rest"
 
-    async def draws(self):
+    def show(self, sign, number=0, score=0):
+        self.tell("show", SIGNS.index(sign), number, score)
+
+    def draws(self):
+        """Whether something is sent until the wires rest."""
         before = self.busy
-        await self.clocks(60_000, until=True)
+        self.tell("rest")
         return self.busy > before
 
+    def seen(self):
+        return np.array([digit == "1" for digit in self._ask("seen")]).reshape(64, 128)
 
-EVERY = [(sign, number, score) for sign in SIGNS for number, score in
-         ([(n, 9 * n % 64) for n in range(16)] if sign.name == "class" else [(0, 0), (5, 63)] if sign.name == "unknown" else [(12, 40)])]
+    def faults(self):
+        return self._ask("faults")
 
 
-@pytest.mark.parametrize("part", quick(range(4), 0))
-def test_each_sign_is_drawn(part):
+def every():
+    """(sign, number, score) of each sign and number; of those with a score, each one."""
+    for sign in SIGNS:
+        for step in range(64 if sign.name in display.SCORED else 16 if sign.value else 1):
+            yield sign, step % 16, step
+
+
+def test_each_sign_is_drawn(program):
     """With its word, its number and the score, without a fault by the data sheet; and nothing is sent twice."""
-    async def script(bench):
-        for sign, number, score in EVERY[part::4]:
+    with Bench(program) as bench:
+        for sign, number, score in every():
             bench.show(sign, number, score)
-            assert await bench.draws()
-            assert (bench.part.picture() == drawn(sign, number, score)).all(), (sign.name, number, score)
-            assert not await bench.draws()
-
-    assert not Bench(script).part.faults
-
-
-@pytest.mark.parametrize("numbers, shown", [(2, [1, 0]), (10, [9]), (100, [7, 40, 99]), (1000, [0, 305, 999]), (1024, [1023, 60])])
-def test_numbers_of_all_lengths(numbers, shown):
-    sign = SIGNS[-1]
-
-    async def script(bench):
-        for number in shown:
-            bench.show(sign, number, 20)
-            await bench.draws()
-            assert (bench.part.picture() == drawn(sign, number, 20, len(str(numbers - 1)))).all(), number
-
-    assert not Bench(script, numbers).part.faults
+            assert bench.draws()
+            assert (bench.seen() == drawn(sign, number, score)).all(), (sign.name, number, score)
+            assert not bench.draws()
+        assert not bench.faults()
 
 
-@pytest.mark.parametrize("mhz", [4, 36])
-def test_the_wires_keep_the_times_of_the_data_sheet(mhz):
-    """Up to the first bytes of a picture; a later change of the score of a sign without one is no change."""
-    async def script(bench):
-        bench.show(SIGNS[0])
-        await bench.clocks(int(mhz * 3 * 9 * 70))
-        assert bench.part["on"] and bench.part["pump"] and bench.part["mirrored"] and bench.part["flipped"]
+@pytest.mark.parametrize("numbers", quick([2, 10, 100, 1024], 2, 1024))
+def test_numbers_of_all_lengths(numbers, tmp_path):
+    print("FBNN_SEED", SEED)
+    with Bench(build(tmp_path, numbers)) as bench:
+        for number in [numbers - 1, 0, *random.Random(SEED).sample(range(numbers), min(numbers, 30)), numbers // 10]:
+            bench.show(SIGNS[-1], number, 20)
+            bench.draws()
+            assert (bench.seen() == drawn(SIGNS[-1], number, 20, len(str(numbers - 1)))).all(), number
+        assert not bench.faults()
 
-    assert not Bench(script, mhz=mhz).part.faults
+
+@pytest.mark.parametrize("mhz", quick([1, 12, 30, 36, 60], 36))
+def test_the_wires_keep_the_times_of_the_data_sheet(mhz, tmp_path):
+    with Bench(build(tmp_path, mhz=mhz), 1000 * mhz) as bench:
+        bench.show(SIGNS[-1], 12, 63)
+        assert bench.draws() and (bench.seen() == drawn(SIGNS[-1], 12, 63)).all() and not bench.faults()
 
 
-def test_a_change_within_a_picture():
+def test_what_is_not_shown_is_no_change(program):
+    with Bench(program) as bench:
+        for sign in SIGNS:
+            bench.show(sign, 3, 3)
+            bench.draws()
+            bench.show(sign, 3, 33)
+            assert bench.draws() == (sign.name in display.SCORED)
+            bench.show(sign, 4, 33)
+            assert bench.draws() == bool(sign.value)
+
+
+@pytest.mark.parametrize("round", range(8))
+def test_a_change_within_a_picture(program, round):
     """The picture that is under way stays that of one sign; the next one is drawn behind it."""
     print("FBNN_SEED", SEED)
-    source = random.Random(SEED)
-    one, other = (SIGNS[-1], 3, 10), (source.choice(SIGNS[:-1]), 14, 50)
-
-    async def script(bench):
+    source = random.Random(f"{SEED} {round}")
+    one, other = [(source.choice(SIGNS), source.randrange(16), source.randrange(64)) for _ in range(2)]
+    with Bench(program) as bench:
         bench.show(*one)
-        await bench.clocks(source.randrange(2 * TICK, 38_000))
+        bench.tell("run", 2 * TICK + source.randrange(35_000))
         bench.show(*other)
-        bench.tick = False  # so that the next picture does not begin
-        await bench.draws()
-        assert (bench.part.picture() == drawn(*one)).all()
-        bench.tick = True
-        await bench.draws()
-        assert (bench.part.picture() == drawn(*other)).all()
-
-    assert not Bench(script).part.faults
+        bench.tell("pin", "tick", 0)  # so that the next picture does not begin
+        bench.draws()
+        assert (bench.seen() == drawn(*one)).all()
+        bench.tell("pin", "tick", 1)
+        bench.draws()
+        assert (bench.seen() == drawn(*other)).all() and not bench.faults()
 
 
-def test_a_display_that_comes_and_goes():
-    """It is asked at each tick until it answers; where it goes amid a picture, all is sent again to the next one."""
+@pytest.mark.parametrize("round", range(8))
+def test_a_display_that_comes_and_goes(program, round):
+    """It is asked at each tick until it answers; where it goes amid a picture, all is sent again, commands and picture."""
     print("FBNN_SEED", SEED)
-    source = random.Random(SEED)
-    one, other = (SIGNS[-1], 11, 33), (SIGNS[-1], 9, 63)
-
-    async def script(bench):
+    source = random.Random(f"{SEED} {round}")
+    one, other = (SIGNS[-1], 11, 33), (SIGNS[-1], source.randrange(11), 63)
+    with Bench(program) as bench:
+        bench.tell("part", "absent", 1)
         bench.show(*one)
-        await bench.clocks(20 * TICK)
-        assert bench.busy > 0 and not bench.part["on"]
-        bench.part["absent"] = 0
-        await bench.draws()
-        assert (bench.part.picture() == drawn(*one)).all()
+        bench.tell("run", 20 * TICK)
+        asked = bench.busy
+        bench.tell("run", 20 * TICK)
+        assert 0 < asked < bench.busy and not bench.on
+        bench.tell("part", "absent", 0)
+        assert bench.draws() and (bench.seen() == drawn(*one)).all()
         bench.show(*other)
-        await bench.clocks(TICK + source.randrange(200, 38_000))
-        bench.part.power(bench.n * bench.period, False)
-        before = bench.busy
-        await bench.clocks(10 * TICK)
-        bench.part.power(bench.n * bench.period, True)
-        assert bench.busy > before
-        await bench.draws()
-        assert (bench.part.picture() == drawn(*other)).all()
-
-    Bench(script, absent=1)
+        bench.tell("run", TICK + source.randrange(200, 35_000))
+        bench.tell("power", 0)
+        bench.tell("run", 10 * TICK)
+        assert not bench.seen().any()
+        bench.tell("power", 1)
+        assert bench.draws() and bench.on and (bench.seen() == drawn(*other)).all()
 
 
-def test_the_wires_of_others():
+def test_the_wires_of_others(program):
     """Nothing is sent before they are free."""
-    async def script(bench):
-        bench.ctx.set(bench.dut.free, 0)
+    with Bench(program) as bench:
+        bench.tell("pin", "free", 0)
         bench.show(SIGNS[-1], 2, 2)
-        await bench.clocks(5 * TICK)
+        bench.tell("run", 5 * TICK)
         assert not bench.busy
-        bench.ctx.set(bench.dut.free, 1)
-        assert await bench.draws()
-
-    Bench(script)
+        bench.tell("pin", "free", 1)
+        assert bench.draws()
 
 
 def test_the_memory():
