@@ -114,7 +114,8 @@ class Panel(wiring.Component):
                     m.d.comb += [signal.eq(level[getattr(shown, led)]) for led, signal in lit.items()]
                     if shown.value == "choice":
                         m.d.comb += self.value.eq(self.values[self.bits:])
-        m.d.sync += [self.number.eq(self.value[:NUMBER_LEDS] & lit["number"].replicate(NUMBER_LEDS)), *(getattr(self, led).eq(lit[led]) for led in LEDS)]
+        m.d.sync += [self.number.eq(self.value[:NUMBER_LEDS] & lit["number"].replicate(NUMBER_LEDS)),
+                     *(getattr(self, led).eq(lit[led]) for led in LEDS)]
         return m
 
     def _buttons(self, m):

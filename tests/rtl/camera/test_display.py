@@ -14,6 +14,7 @@ from fbnn_hw.rtl.camera.display import Display
 from fbnn_hw.rtl.verilog import convert
 from fbnn_hw.simulate import simulator
 from fbnn_hw.simulate.device.device import SOURCES
+from tests.device.drawing import drawn
 from tests.quick import quick
 
 SEED = int(os.environ.get("FBNN_SEED", random.randrange(1 << 30)))
@@ -22,31 +23,13 @@ TICK = 60
 """Clocks, far shorter than a picture."""
 
 
-def drawn(sign, number, score, digits=2):
-    """The picture, (64, 128) of bool."""
-    picture = np.zeros((64, 128), bool)
-
-    def put(letter, top, left, scale):
-        rows = np.array([[row >> x & 1 for x in range(8)] for row in display.FONT[letter]], bool)
-        picture[top:top + 8 * scale, left:left + 8 * scale] = np.kron(rows, np.ones((scale, scale), bool))
-
-    for line, text in enumerate(sign.name.split()):
-        for at, letter in enumerate(text):
-            put(letter, 16 * line, 16 * at, 2)
-    if sign.name in ("class", "unknown"):
-        picture[16:32, :2 * score] = True
-    if sign.value:
-        for at, digit in enumerate(str(number).rjust(digits), start=(4 - digits) // 2):
-            put(digit, 32, 32 * at, 4)
-    return picture
-
-
 def build(folder, numbers=16, mhz=1.3):
     """The program of a display with its part, display.cpp."""
     folder.mkdir(parents=True, exist_ok=True)
     source, own, program = folder / "display.v", Path(__file__).with_name("display.cpp"), simulator.executable("display")
     source.write_text(convert(Display(SIGNS, numbers, mhz * 1e6), "display"))
-    command = [*simulator.translation("display", folder), "--exe", "-o", program, "-CFLAGS", f"-I{SOURCES.absolute()}", str(source), str(own)]
+    command = [*simulator.translation("display", folder), "--exe", "-o", program, "-CFLAGS", f"-I{SOURCES.absolute()}",
+               str(source), str(own)]
     simulator.compiled(command, [path.read_text() for path in (source, own, SOURCES / "panel.h", SOURCES / "part.h")], folder, program,
                        "the display's bench", "-O1")
     return folder / program, mhz
