@@ -24,6 +24,7 @@ from amaranth.lib.wiring import In, Out
 
 from fbnn_hw import design as designs
 from fbnn_hw.checkpoints import load
+from fbnn_hw.machine import device
 from fbnn_hw.machine.kept import SlotPlan
 from fbnn_hw.machine.learner import ACT_LATENCY, LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig
@@ -31,7 +32,6 @@ from fbnn_hw.reference.learning.config import ADDING_DEFAULTS
 from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
-from fbnn_hw.machine import device
 from fbnn_hw.rtl.camera.display import Display
 from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
 from fbnn_hw.rtl.camera.sccb import SccbWriter

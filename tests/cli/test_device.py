@@ -37,8 +37,8 @@ def folder(model, tmp_path_factory):
 
 def test_a_display_is_in_the_configuration_of_its_designs_alone(folder, model, answer, tmp_path):
     shown = answer("generate", "--model", model[0], "--target", "generic", "--pixels", "4", "--lanes", "16", "--outputs", "4", "--learn",
-                   "prototypes", "--max-classes", "3", "--forget", "--camera", "ov7670", "--display", "ssd1306", "--out", tmp_path)["folder"]
-    shown = Design(shown).folder
+                   "prototypes", "--max-classes", "3", "--forget", "--camera", "ov7670", "--display", "ssd1306", "--out", tmp_path)
+    shown = Design(shown["folder"]).folder
     assert json.loads((shown / "config.json").read_text())["display"] == "ssd1306" and Design(shown).config.display == "ssd1306"
     assert "display" not in (folder / "config.json").read_text() and Design(folder).config.display == ""
     assert (shown / "accelerator.v").read_text() == (folder / "accelerator.v").read_text()
@@ -92,31 +92,31 @@ def test_a_device_that_keeps(model, pictures, cli, tmp_path):
     from fbnn_hw.cli import main
 
     assert main(["generate", "--model", str(model[0]), "--target", "ice40", "--outputs", "4", "--learn", "nearest-mean",
-                 "--max-classes", "3", "--unknown", "--forget", "--weights", "flash", "--camera", "ov7670", "--keep", "--display", "ssd1306",
-                 "--out", str(tmp_path / "out")]) == 0
+                 "--max-classes", "3", "--unknown", "--forget", "--weights", "flash", "--camera", "ov7670", "--keep",
+                 "--display", "ssd1306", "--out", str(tmp_path / "out")]) == 0
     script = tmp_path / "night.txt"
     script.write_text("""
         0     show cup/0.png
-        0.1   expect unknown       # it knows no class
-        0.1   save unknown.pbm
-        0.1   press teach
-        0.2   save learning.pbm
-        0.2   release teach
-        0.25  expect kept
-        0.26  save kept.pbm
-        0.26  cut power
-        0.27  restore power
-        0.37  press choose
-        0.39  release choose
-        0.39  show plant/0.png
-        0.43  press teach
-        0.5   release teach
-        0.56  expect kept
-        0.56  press undo
-        0.59  release undo
-        0.59  show cup/1.png
-        0.68  expect 0             # an undo ends the sign kept
-        0.72  save 0.pbm
+        0.15  expect unknown       # it knows no class
+        0.15  save unknown.pbm
+        0.15  press teach
+        0.25  save learning.pbm
+        0.25  release teach
+        0.3   expect kept
+        0.35  save kept.pbm
+        0.35  cut power
+        0.36  restore power
+        0.46  press choose
+        0.48  release choose
+        0.48  show plant/0.png
+        0.52  press teach
+        0.59  release teach
+        0.65  expect kept
+        0.65  press undo
+        0.68  release undo
+        0.68  show cup/1.png
+        0.77  expect 0             # an undo ends the sign kept
+        0.82  save 0.pbm
     """)
     (folder,) = (tmp_path / "out").iterdir()
     code, out, _ = cli("device", folder, "--images", pictures, "--script", script, "--json")
