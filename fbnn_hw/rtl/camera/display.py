@@ -12,7 +12,6 @@ from amaranth.lib.wiring import In, Out
 from ..states import OneHot
 
 SCORE_BITS = 6
-WIDTH, HEIGHT = 128, 64
 CELLS = 4
 """Digits that the display has room for."""
 LETTERS = 8
@@ -58,10 +57,10 @@ class Display(wiring.Component):
 
     Parameters:
     - signs, sequence of Sign: of `machine.device`.
-    - numbers: how many numbers there are, from 0 on; more than 10,000 have no digits for all.
+    - numbers: how many there are, from 0 on; at most 10,000.
     - clock_hz, rate: frequency of sync; bits a second.
 
-    Timing: A picture takes 1,078 bytes of nine bits, 29 ms.  It begins at a tick.
+    Timing: A picture takes 1,080 bytes of nine bits, 29 ms.  It begins at a tick.
 
     Resources: One block RAM.
     """
