@@ -120,6 +120,7 @@ def test_no_fault_loses_what_the_page_taught(context, served, mean, tmp_path, re
         rested(page)
         before = taught_file(page)
         assert before in allowed, (told, said, Taught.unpack(before).names, page.evaluate(SAID))
+        assert board.snapshot() == Taught.unpack(before).snapshot, told
         assert said or before in allowed[-1 - (label not in names):] or kind in ("reload", "full") or not board.happened, told
         names = list(Taught.unpack(before).names)
     record_property("studio", f"lessons on the page: {happened}; seed {SEED}")

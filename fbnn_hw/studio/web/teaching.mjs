@@ -126,7 +126,7 @@ export class Board {
   // Exemplars of the classes that ship, or the first lesson would make the board forget them.
   async review(client) {
     const {review} = this.facts;
-    if (!review || this.state.labels.length) return;
+    if (!review?.labels.length || this.state.labels.length) return;
     await writeExemplars(client, review.labels, review.latents, this.facts);
     this.take({...this.state, labels: [...review.labels], latents: [...review.latents]}, this.names);
   }
