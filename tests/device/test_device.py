@@ -61,7 +61,7 @@ def test_a_display_shows_what_leds_and_logits_say(plain):
                 device.set("absent", 0, "display")
             device.show(strategies.images(40 + number, 1, 128)[0])
             pictures.following(device)
-            logits = pictures.following(device)
+            logits, _ = pictures.following(device)
             device.until(device.now + 2 * FRAME)  # an image of the same picture has the same logits
             largest = max(logits)
             score = max(0, largest) >> simulated.config.score_bits - 7
