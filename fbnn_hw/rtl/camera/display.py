@@ -82,17 +82,25 @@ class Display(wiring.Component):
         m = Module()
         m.submodules.memory = memory = Memory(shape=8, depth=BYTES, init=contents(self.signs), attrs={"ram_style": "block"})
         read = memory.read_port()
-        sign, score, number = Signal.like(self.sign), Signal(SCORE_BITS), Signal(self.places)  # of the picture
+        sign = Signal.like(self.sign)  # of the picture, as the next two
+        score = Signal(SCORE_BITS)
+        number = Signal(self.places)
         digits = [Signal(4, name=f"digit{i}") for i in range(self.digits)]  # the lowest first
         # Seven bits of a column, three of a page, a carry behind the picture.  Before it 64 bytes, of which the last ones are sent.
         place = Signal(12)
         page, draws, drawn = place[7:10], place[10], place[11]
-        bit, ninth = Signal(3, init=7), Signal()
-        missed, stale = Signal(), Signal(init=1)  # a ninth bit was not pulled low; the picture is not what it should be
-        wait, phase = Signal(range(self.quarter)), Signal(2)
+        bit = Signal(3, init=7)
+        ninth = Signal()
+        missed = Signal()  # a ninth bit was not pulled low
+        stale = Signal(init=1)  # the picture is not what it should be
+        wait = Signal(range(self.quarter))
+        phase = Signal(2)
         machine = OneHot(m, "REST")
         rest, start, send, stop = map(machine.ongoing, ("REST", "START", "SEND", "STOP"))
-        begins, passes, ends, byte_ends = Signal(), Signal(), Signal(), Signal()
+        begins = Signal()
+        passes = Signal()
+        ends = Signal()
+        byte_ends = Signal()
         changed = (self.sign != sign) | (self._numbered(self.sign) & (self.number != number)
                                          | self._of(self.sign, SCORED) & (self.score != score))
         m.d.comb += [begins.eq(rest & self.tick & self.free & (stale | changed)), passes.eq((wait == 0) & ~rest),
