@@ -24,6 +24,7 @@ from amaranth.lib.wiring import In, Out
 
 from fbnn_hw import design as designs
 from fbnn_hw.checkpoints import load
+from fbnn_hw.machine import device
 from fbnn_hw.machine.kept import SlotPlan
 from fbnn_hw.machine.learner import ACT_LATENCY, LearnPlan
 from fbnn_hw.reference.learning import Head, LearnConfig
@@ -31,6 +32,7 @@ from fbnn_hw.reference.learning.config import ADDING_DEFAULTS
 from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.rtl.argmax import Argmax
 from fbnn_hw.rtl.board_top import FlashImage
+from fbnn_hw.rtl.camera.display import Display
 from fbnn_hw.rtl.camera.front_end import CameraFrontEnd
 from fbnn_hw.rtl.camera.sccb import SccbWriter
 from fbnn_hw.rtl.camera.sensors import HM01B0, OV7670
@@ -170,6 +172,9 @@ DESIGNS = {
     "device-grey": lambda: Device("hm01b0", learn="nearest-mean", max_classes=16, unknown=True, forget=True),
     "device-plain": lambda: Device("ov7670"),
     "device-flash": lambda: Device("ov7670", flash=True, learn="nearest-mean", max_classes=16, unknown=True, forget=True),
+    "display": lambda: Display(device.of_design(device.SIGNS, {"", "learn", "forget", "keep"}), 16, 36e6),
+    "device-display": lambda: Device("ov7670", flash=True, learn="nearest-mean", max_classes=16, unknown=True, forget=True, keep=True,
+                                     display="ssd1306"),
     "device-keep": lambda: Device("ov7670", flash=True, learn="nearest-mean", max_classes=16, unknown=True, forget=True, keep=True),
     "sccb": lambda: SccbWriter(OV7670.writes, 36e6),
     "spram": lambda: SinglePortMemory(16384, 16, 8, "ice40-spram"),

@@ -63,7 +63,12 @@ def run(args: Args, out: Output) -> int | None:
         f", for which designs for {board.target} are planned" if args.clock is None else
         f", not {args.clock:g}: the nearest that the PLL makes of the board's {oscillator:g} MHz" * (abs(args.clock - mhz) >= 1e-6 * mhz)))
     with locked(where / ".lock", f"{where}: another program builds there, or a tool that a killed one has started; wait for its end"):
-        record = _record(args, out, inputs, where, numbers, estimate)
+        try:
+            record = _record(args, out, inputs, where, numbers, estimate)
+        except ToolError as error:
+            if config.display and str(error).startswith("place-and-route"):
+                raise ToolError(f"{error}; where cells lack, generate it without --display", error.result) from None
+            raise
         if record is None:
             return 130
         record |= {"asked_mhz": args.clock, **_speed(record, estimate, config, least), "weights": None}

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from ..base import files
 from ..base.errors import InputError, MismatchError, plural
 from . import _common
 from ._common import Args, Output, Parser
 
 GROUP = "check"
-SUMMARY = "simulate a design with a camera among sensor, buttons, LEDs and flash, and print what the LEDs say"
+SUMMARY = "simulate a design with a camera among sensor, buttons, LEDs, display and flash, and print what they say"
 EXAMPLES = (
     ("fbnn-hw device --images pictures/", "the pictures of a folder come before the lens, one after the other; a learner is taught first"),
     ("fbnn-hw device --images pictures/ --script day.txt", "what happens is in a file, a time and an event a line"),
@@ -28,14 +29,14 @@ def arguments(parser: Parser) -> None:
                         help="pictures that come before the lens, FOLDER/cat/1.jpg or FOLDER/1.jpg; a script names them from there")
     parser.add_argument("--script", metavar="FILE",
                         help="a time in seconds and an event a line: show FILE, press BUTTON, release BUTTON, cut power, restore power, "
-                        "stop sensor, start sensor, expect SIGN or CLASS (fbnn-hw help device.md)")
+                        "stop sensor, start sensor, expect SIGN or CLASS, save FILE.pbm of the display (fbnn-hw help device.md)")
     parser.add_argument("--pictures", type=_common.count, default=2, metavar="N",
                         help="without a script: pictures of a class that are taught (default: 2)")
     parser.add_argument("--seed", type=_common.natural, default=1, metavar="N", help="of jitter and bouncing (default: 1)")
 
 
 def run(args: Args, out: Output) -> None:
-    from ..simulate.device.device import PS, SimulatedDevice
+    from ..simulate.device.device import PS, SimulatedDevice, lines
 
     design = _common.design(args, out)
     simulated = SimulatedDevice(design, args.seed, out.note)
@@ -48,9 +49,13 @@ def run(args: Args, out: Output) -> None:
             player.play(event)
         player.watch(max(device.now, end))
         faults, sensor, seconds = device.faults, device.sensor, device.now / PS
+        display = lines(device.picture()) if device.config.display else None
+    if display:
+        out.text("", "display", *(f"  {line}" for line in display))
     out.text("", f"time     {seconds:.2f} s of the device, simulated at {36:g} MHz", f"sensor   {sensor}",
              *(f"fault    {what}, {count} times" for what, count in faults.items()))
-    result = {"folder": design.folder, "seconds": seconds, "sensor": sensor, "faults": faults, "seen": seen, "missed": missed}
+    result = {"folder": design.folder, "seconds": seconds, "sensor": sensor, "faults": faults, "seen": seen, "missed": missed,
+              "display": display}
     if missed:
         raise MismatchError(f"{args.script or args.images}: {len(missed)} {plural(len(missed), 'expectation')} not met; the first: "
                             f"{missed[0]}", result)
@@ -75,12 +80,14 @@ class _Player:
                 shown = simulated.words(self.last, self.names) if self.last else "nothing"
                 self.missed.append(f"line {event.line}: at {time.strip()} it shows {shown}, expected {what}")
             return
-        self.out.text(f"{time}  {event.event} {Path(what).name if event.event == 'show' else what}")
+        self.out.text(f"{time}  {event.event} {Path(what).name if isinstance(what, Path) else what}")
         if event.event == "show":
             device.show(_picture(what))
         elif event.event in ("press", "release"):
             (self.held.add if event.event == "press" else self.held.discard)(what)
             device.press(*sorted(self.held))
+        elif event.event == "save":
+            files.write(what, simulated.pbm(device.picture()))
         elif event.event in ("cut", "restore"):
             device.power(event.event == "restore")
         else:
@@ -113,7 +120,7 @@ def _events(args, device, design):
     if args.script:
         if not Path(args.images).is_dir():
             raise InputError(f"--images {args.images}: is no folder, expected one with the pictures that the script names")
-        return script.read(args.script, device.buttons, Path(args.images)), None, 0
+        return script.read(args.script, device.buttons, Path(args.images), bool(design.config.display)), None, 0
     pictures = folder.pictures(args.images)
     classes = list(dict.fromkeys(name for _, name in pictures if name is not None))
     events = _Events(START_SECONDS)

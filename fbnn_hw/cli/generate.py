@@ -16,7 +16,7 @@ EXAMPLES = (
 
 def arguments(parser: Parser) -> None:
     from ..design import INPUTS, LEARNERS, STARTS, WRAPPERS, c99
-    from ..machine.device import CAMERAS
+    from ..machine.device import CAMERAS, DISPLAYS
     from ..targets import TARGETS, WAYS
 
     _common.add_model(parser)
@@ -58,6 +58,8 @@ def arguments(parser: Parser) -> None:
                         "classes and learns by replay)")
     parser.add_argument("--camera", choices=CAMERAS,
                         help="on a board images come from this sensor, buttons teach, LEDs answer: no computer (fbnn-hw help device.md)")
+    parser.add_argument("--display", choices=DISPLAYS,
+                        help="with --camera: a display on the sensor's two wires shows class, score and what happens")
     parser.add_argument("--wrapper", choices=WRAPPERS,
                         help="also a module with ports of that kind around the accelerator; with wishbone and axi-lite registers for a "
                         "processor, and a driver in C; with -dma images come by AXI4-Stream beside them (fbnn-hw help processor)")

@@ -7,7 +7,7 @@ from typing import Any
 from ..base.errors import UsageError, nearest, show, whole
 from ..compile.plan import check_latent
 from ..ir.network import LATENT, Network, Topology
-from ..machine.device import CAMERAS
+from ..machine.device import CAMERAS, DISPLAYS
 from ..machine.learner import Learn
 from ..reference.camera import SIZE
 from ..reference.learning import Head, LearnConfig
@@ -79,6 +79,8 @@ class Options:
         which are fewer bits.
     camera : str, optional
         "ov7670" or "hm01b0": on a board images come from this sensor, and buttons teach.
+    display : str, optional
+        "ssd1306": with `camera`, a display on the sensor's two wires shows the class, the score and what happens.
 
     Raises
     ------
@@ -103,6 +105,7 @@ class Options:
     weights: str | None = None
     input: str = "rgb"
     camera: str | None = None
+    display: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_classes", "exemplars", "counter_bits", "pixels", "lanes", "outputs"):
@@ -110,7 +113,8 @@ class Options:
             if value is not None and not whole(value, 1):
                 raise UsageError(f"--{name.replace('_', '-')} {value!r}: expected a whole number from 1")
         for name, legal in (("weights", (None, *WAYS.values())), ("input", INPUTS), ("learn", (False, True, None, *LEARNERS)),
-                            ("wrapper", (None, *WRAPPERS)), ("start", (None, *STARTS)), ("camera", (None, *CAMERAS))):
+                            ("wrapper", (None, *WRAPPERS)), ("start", (None, *STARTS)), ("camera", (None, *CAMERAS)),
+                            ("display", (None, *DISPLAYS))):
             if (value := getattr(self, name)) not in legal:
                 words = [word for word in legal if isinstance(word, str)]
                 raise UsageError(f"--{name} {value}: expected {' or '.join(words)}{nearest(str(value), words)}")
@@ -131,6 +135,8 @@ class Options:
                              "and does not begin with accelerator")
         if self.camera and (self.input == "levels" or self.duty_cycle):
             raise UsageError(f"--camera {self.camera}: gives bytes without end, expected neither --input levels nor --duty-cycle")
+        if self.display and not self.camera:
+            raise UsageError(f"--display {self.display}: hangs on the wires of a sensor, expected --camera {' or '.join(CAMERAS)}")
         if self.wrapper and self.duty_cycle:
             raise UsageError(f"--wrapper {self.wrapper}: expected without --duty-cycle, whose clock and standby belong to what drives them")
 

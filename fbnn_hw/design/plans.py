@@ -28,7 +28,7 @@ def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
         Makes a progress bar, as tqdm does.
     **options
         As `Options` has them: learn, max_classes, exemplars, counter_bits, unknown, forget, keep, start, pixels, lanes, outputs, wrapper,
-        top, duty_cycle, weights, input, camera.
+        top, duty_cycle, weights, input, camera, display.
 
     Returns
     -------
@@ -61,7 +61,8 @@ def planned(network, target, options: Options) -> Plan:
     if options.keep and found.config.way not in ("stream", "double"):
         raise UsageError(f"--keep: the weights of this design come from {WAYS[found.config.way]}, expected --weights flash: what it learns "
                          "is kept there")
-    return replace(found, config=replace(found.config, sleeps=options.duty_cycle, keeps=options.keep, camera=options.camera or ""))
+    return replace(found, config=replace(found.config, sleeps=options.duty_cycle, keeps=options.keep, camera=options.camera or "",
+                                         display=options.display or ""))
 
 
 def write(network, plan: Plan, target, out=OUT, progress=silent, wrapper=None, top=None, written=None) -> Design:

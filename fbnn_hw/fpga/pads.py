@@ -172,7 +172,7 @@ class Pads(Elaboratable):
             m.submodules[f"pad_panel_{button}"] = self._in(f"panel_{button}", level)
             m.d.comb += core.pressed[i].eq(~level if button in self.board.low else level)
         for name in ("sioc", "siod"):
-            m.submodules[f"pad_camera_{name}"] = self._pulled(f"camera_{name}", getattr(core, f"{name}_low"))
+            m.submodules[f"pad_camera_{name}"] = self._pulled(f"camera_{name}", getattr(core, f"{name}_low"), getattr(core, name, None))
         outputs = {"camera_xclk": core.xclk, "camera_reset": Const(1), "camera_pwdn": Const(0)}
         for name, value in ({f"number{i}": bit for i, bit in enumerate(core.number)} | {"flag": core.flag}).items():
             outputs[f"panel_{name}"] = ~value if name in self.board.low else value
@@ -184,13 +184,14 @@ class Pads(Elaboratable):
             return _ice40_pad(self.ports[port], 0b000001, o_D_IN_0=value)
         return Instance("IB" if self.family == "ecp5" else "IBUF", i_I=self.ports[port], o_O=value)
 
-    def _pulled(self, port, low):
-        """A pin that pulls its wire to ground or lets it go."""
+    def _pulled(self, port, low, level=None):
+        """A pin that pulls its wire to ground or lets it go.  level: what gets the level of the wire, if anybody looks at it."""
         if self.family == "ice40":
-            return _ice40_pad(self.ports[port], 0b101001, p_PULLUP=Const(1, 1), i_D_OUT_0=Const(0), i_OUTPUT_ENABLE=low)
+            seen = {} if level is None else {"o_D_IN_0": level}
+            return _ice40_pad(self.ports[port], 0b101001, p_PULLUP=Const(1, 1), i_D_OUT_0=Const(0), i_OUTPUT_ENABLE=low, **seen)
         kind, floats, pin = {
             "ecp5": ("BB", "T", "io_B"), "gowin": ("IOBUF", "OEN", "io_IO"), "xilinx7": ("IOBUF", "T", "io_IO")}[self.family]
-        return Instance(kind, i_I=Const(0), **{f"i_{floats}": ~low, pin: self.ports[port]})
+        return Instance(kind, i_I=Const(0), **{f"i_{floats}": ~low, pin: self.ports[port]}, **({} if level is None else {"o_O": level}))
 
     def _ice40(self, m, sync, locked, outputs):
         ports, core = self.ports, self.core

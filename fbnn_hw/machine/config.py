@@ -87,6 +87,7 @@ class AcceleratorConfig:
     loads: bool = False  # the memory of all weights is filled through the weight stream after reset, with a weight file
     keeps: bool = False  # a keeper saves what the learner knows in the flash, and loads it after reset
     camera: str = ""  # sensor whose images it takes on a board, of `device.CAMERAS`; none: they come over the link
+    display: str = ""  # beside the sensor, of `device.DISPLAYS`; none: LEDs alone
     learning: LearnPlan | None = None  # a learner classifies; the program ends with the latent, or the layer beside it
     text: str = field(default="", init=False, repr=False, compare=False)  # config.json as it was read; not part of the hardware
 

@@ -1,12 +1,15 @@
 """What a device without a computer shows and does: its buttons, its signs, and the state machine between camera and accelerator.
 
-`rtl.device_top` is built from these tables, `simulate.device` says what they mean, and docs/device.md repeats them.
+`rtl.device_top` is built from these tables, `simulate.device` says what they mean, and docs/device.md repeats them.  On a display a sign
+has its name.
 """
 
 from dataclasses import dataclass
 
 CAMERAS = "ov7670", "hm01b0"
 """The sensors that a design can have; `rtl.camera.sensors` knows them."""
+DISPLAYS = "ssd1306",
+"""The displays; `rtl.camera.display` knows them."""
 BUTTONS = {"teach": "learn", "choose": "learn", "forget": "forget", "undo": "keep"}
 """{button: what a design must have for it to do something}"""
 NUMBER_LEDS = 4

@@ -1,6 +1,8 @@
 """A device without a computer, in the FPGA: the accelerator between a camera's sensor, buttons and LEDs, down to abstract pins."""
 
 import math
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 
 from amaranth import Cat, ClockSignal, Const, Instance, Module, Mux, Signal
@@ -13,6 +15,7 @@ from ..machine.protocol import Command, Space
 from ..reference.camera import WINDOW
 from ..reference.learning.config import FORGOTTEN
 from .board_top import FromFlash
+from .camera.display import SCORE_BITS, Display
 from .camera.front_end import CameraFrontEnd
 from .camera.panel import LEDS, Panel, SensorClock, tick_bits
 from .camera.sccb import SccbWriter
@@ -59,11 +62,13 @@ class DeviceTop(FromFlash, wiring.Component):
         ticks = 2 * self.sensor.xclk_hz / self.clock.hz / self.sensor.frames * clock_hz / 2 ** self.tick_bits  # of two frames
         self.camera = CameraFrontEnd(self.sensor, max(1, int(ticks).bit_length()), config.size)
         self.sccb = SccbWriter(self.sensor.writes, clock_hz)
-        self.panel = Panel(self.buttons, self.signs)
         label = (max(2, config.result_classes) - 1).bit_length()
+        self.panel = Panel(self.buttons, self.signs, label if config.display else NUMBER_LEDS)
+        self.display = Display(self.signs, config.result_classes, clock_hz) if config.display else None
         members = {
             "pclk": In(1), "href": In(1), "vsync": In(1), "data": In(8), "xclk": Out(1),  # of the sensor
             "sioc_low": Out(1), "siod_low": Out(1),  # pull these wires to ground
+            **({"siod": In(1)} if config.display else {}),  # level of that wire
             "pressed": In(len(self.buttons)),  # a bit each of `self.buttons`, 1 for pressed
             "number": Out(NUMBER_LEDS), **{led: Out(1) for led in LEDS},  # 1 for lit
             # For observers: the number in `self.signs` of the sign that the LEDs show, and what they say; the logits of an image, one
@@ -78,10 +83,12 @@ class DeviceTop(FromFlash, wiring.Component):
         tick = Signal()
         ticks = Signal(self.tick_bits)
         m.d.sync += Cat(ticks, tick).eq(ticks + 1)
+        wired = [self.sccb, *([self.display] if self.display else [])]  # what is on the sensor's two wires
         m.submodules.clock, m.submodules.sccb = self.clock, self.sccb
         m.submodules.camera, m.submodules.panel = self.camera, self.panel
         m.d.comb += [
-            self.xclk.eq(self.clock.xclk), self.sioc_low.eq(self.sccb.clock_low), self.siod_low.eq(self.sccb.data_low),
+            self.xclk.eq(self.clock.xclk), self.sioc_low.eq(reduce(or_, (each.clock_low for each in wired))),
+            self.siod_low.eq(reduce(or_, (each.data_low for each in wired))),
             *(getattr(self.camera, name).eq(getattr(self, name)) for name in ("pclk", "href", "vsync", "data")),
             self.sccb.tick.eq(tick), self.panel.tick.eq(tick), self.camera.tick.eq(tick & self.sccb.done),
             self.panel.pins.eq(self.pressed),
@@ -96,7 +103,27 @@ class DeviceTop(FromFlash, wiring.Component):
         self._keeping(m, s)
         self._machine(m, s)
         self._show(m, s)
+        if self.display:
+            self._draw(m, tick)
         return m
+
+    def _draw(self, m, tick):
+        """What the display shows.  Its score has the high bits of the largest logit of the answer's image; 0 of one below 0."""
+        m.submodules.display = display = self.display
+        plan, bits = self.config.learning, self.config.score_bits - 1
+        if plan:
+            bits = min(bits, (plan.fan_in_words * plan.lanes * (3 if plan.planes > 1 else 1)).bit_length())  # of the largest logit
+        top = self.logit[max(0, bits - SCORE_BITS):bits]
+        best = Signal(SCORE_BITS)
+        with m.If(self.logit_valid & ~self.logit[-1] & (top > best)):
+            m.d.sync += best.eq(top)
+        with m.If(self.taken):
+            m.d.sync += best.eq(0)
+        with m.If(self.taken & ~self.torn):
+            m.d.sync += display.score.eq(best)
+        m.d.comb += [
+            display.tick.eq(tick), display.free.eq(self.sccb.done), display.data.eq(self.siod), display.sign.eq(self.panel.sign),
+            display.number.eq(self.panel.value)]
 
     def _accelerator(self, m, s):
         """The accelerator, fed by the camera."""
@@ -256,9 +283,9 @@ class DeviceTop(FromFlash, wiring.Component):
             holds |= {"full": s.full, "learning": s.teach, "choosing": s.choosing, "kept": s.shows_kept, "not kept": s.failed}
         choice = self.choice if "learn" in self.has else Const(0, NUMBER_LEDS)
         m.d.comb += [*(self.panel.holds[i].eq(holds[sign.name]) for i, sign in enumerate(self.signs[:-1])),
-                     self.panel.values.eq(Cat(_low(self.answer), _low(choice)))]
+                     self.panel.values.eq(Cat(_low(number, self.panel.bits) for number in (self.answer, choice)))]
 
 
-def _low(number):
-    """The bits of a number that have LEDs."""
-    return (number | Const(0, NUMBER_LEDS))[:NUMBER_LEDS]
+def _low(number, bits):
+    """The lowest bits of a number."""
+    return (number | Const(0, bits))[:bits]

@@ -188,6 +188,17 @@ def test_what_is_broken_off_is_no_build(design, tools, cli, answer, failure, cod
     answer("build", design, "--board", "icebreaker")
 
 
+def test_a_display_that_has_no_room(model, tools, cli, tmp_path):
+    from fbnn_hw.cli import main
+
+    assert main(["generate", "--model", str(model[0]), "--target", "ice40", "--camera", "ov7670", "--display", "ssd1306", "--out",
+                 str(tmp_path), "--json"]) == 0
+    tools["mhz"] = None
+    (made,) = tmp_path.iterdir()
+    code, _, err = cli("build", made, "--board", "icebreaker")
+    assert code == 5 and "place-and-route: no way; see " in err and err.endswith("; where cells lack, generate it without --display\n")
+
+
 def test_a_flash_that_is_too_small(design, tools, refused, monkeypatch):
     one = boards.board("icesugar")
     monkeypatch.setitem(boards.boards(), "icesugar", replace(one, flash=one.flash | {"bytes": one.flash["offset"] + 100}))

@@ -10,6 +10,7 @@ from fbnn_hw.design import Design
 from fbnn_hw.machine import device
 from fbnn_hw.nn import checkpoint
 from tests import strategies
+from tests.device.drawing import drawn
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,15 @@ def folder(model, tmp_path_factory):
     assert main(["generate", "--model", str(model[0]), "--target", "generic", "--pixels", "4", "--lanes", "16", "--outputs", "4", "--learn",
                  "prototypes", "--max-classes", "3", "--forget", "--camera", "ov7670", "--out", str(root)]) == 0
     return next(root.iterdir())
+
+
+def test_a_display_is_in_the_configuration_of_its_designs_alone(folder, model, answer, tmp_path):
+    shown = answer("generate", "--model", model[0], "--target", "generic", "--pixels", "4", "--lanes", "16", "--outputs", "4", "--learn",
+                   "prototypes", "--max-classes", "3", "--forget", "--camera", "ov7670", "--display", "ssd1306", "--out", tmp_path)
+    shown = Design(shown["folder"]).folder
+    assert json.loads((shown / "config.json").read_text())["display"] == "ssd1306" and Design(shown).config.display == "ssd1306"
+    assert "display" not in (folder / "config.json").read_text() and Design(folder).config.display == ""
+    assert (shown / "accelerator.v").read_text() == (folder / "accelerator.v").read_text()
 
 
 def test_the_camera_is_in_the_configuration_of_its_designs_alone(folder, model, answer, tmp_path):
@@ -83,26 +93,30 @@ def test_a_device_that_keeps(model, pictures, cli, tmp_path):
 
     assert main(["generate", "--model", str(model[0]), "--target", "ice40", "--outputs", "4", "--learn", "nearest-mean",
                  "--max-classes", "3", "--unknown", "--forget", "--weights", "flash", "--camera", "ov7670", "--keep",
-                 "--out", str(tmp_path / "out")]) == 0
+                 "--display", "ssd1306", "--out", str(tmp_path / "out")]) == 0
     script = tmp_path / "night.txt"
     script.write_text("""
         0     show cup/0.png
-        0.1   expect unknown       # it knows no class
-        0.1   press teach
-        0.2   release teach
-        0.25  expect kept
-        0.26  cut power
-        0.27  restore power
-        0.37  press choose
-        0.39  release choose
-        0.39  show plant/0.png
-        0.43  press teach
-        0.5   release teach
-        0.56  expect kept
-        0.56  press undo
-        0.59  release undo
-        0.59  show cup/1.png
-        0.68  expect 0             # an undo ends the sign kept
+        0.15  expect unknown       # it knows no class
+        0.15  save unknown.pbm
+        0.15  press teach
+        0.25  save learning.pbm
+        0.25  release teach
+        0.3   expect kept
+        0.35  save kept.pbm
+        0.35  cut power
+        0.36  restore power
+        0.46  press choose
+        0.48  release choose
+        0.48  show plant/0.png
+        0.52  press teach
+        0.59  release teach
+        0.65  expect kept
+        0.65  press undo
+        0.68  release undo
+        0.68  show cup/1.png
+        0.77  expect 0             # an undo ends the sign kept
+        0.82  save 0.pbm
     """)
     (folder,) = (tmp_path / "out").iterdir()
     code, out, _ = cli("device", folder, "--images", pictures, "--script", script, "--json")
@@ -110,6 +124,13 @@ def test_a_device_that_keeps(model, pictures, cli, tmp_path):
     assert code == 0, found["missed"]
     signs = [one["sign"] for one in found["seen"]]
     assert not found["faults"] and signs.count("kept") == 2 and signs.count("keeping") >= 3  # two lessons and an undo
+    for name in ("unknown", "learning", "kept", "0"):
+        sign = next(sign for sign in device.SIGNS if sign.name == ("class" if name == "0" else name))
+        _, _, data = (tmp_path / f"{name}.pbm").read_bytes().split(b"\n", 2)
+        picture = ~np.unpackbits(np.frombuffer(data, np.uint8)).astype(bool).reshape(64, 128)
+        score = int(picture[16].sum()) // 2 if name in ("unknown", "0") else 0
+        assert (picture == drawn(sign, 0, score, 1)).all(), name
+    assert len(found["display"]) == 32 and found["display"][0].strip()
     script.write_text("0.01 expect learning\n")
     code, out, err = cli("device", folder, "--images", pictures, "--script", script)
     assert code == 6 and "1 expectation not met; the first: line 1: at 0.010 s it shows starting, expected learning" in err
@@ -126,6 +147,8 @@ def test_pictures_alone(folder, pictures, cli):
 def test_what_is_refused(folder, pictures, refused, model, tmp_path):
     assert "expected neither --input levels nor --duty-cycle" in refused(
         "generate", "--model", model[0], "--target", "ice40", "--camera", "ov7670", "--input", "levels", "--out", tmp_path)[1]
+    assert "--display ssd1306: hangs on the wires of a sensor, expected --camera ov7670 or hm01b0" in refused(
+        "generate", "--model", model[0], "--target", "ice40", "--display", "ssd1306", "--out", tmp_path)[1]
     checkpoint.save(tmp_path / "small.pt", strategies.smallest())
     assert "--camera ov7670: gives images of 32 x 32, smallest takes 8 x 8" in refused(
         "generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--camera", "ov7670", "--out", tmp_path)[1]

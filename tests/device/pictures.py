@@ -19,10 +19,10 @@ STEP = 2 * MS
 """Far shorter than the time from an image's answer to the next frame of the sensor."""
 
 
-def made(out):
-    """(tiny.pt with an OV7670, its network)"""
+def made(out, **options):
+    """(tiny.pt with an OV7670, its network).  options: of `generate`."""
     network = checkpoints.load("tiny.pt")
-    return design.generate(network, "ice40", camera="ov7670", out=out), network
+    return design.generate(network, "ice40", camera="ov7670", out=out, **options), network
 
 
 def following(device):

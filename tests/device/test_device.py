@@ -6,9 +6,10 @@ import pytest
 from fbnn_hw import checkpoints, design
 from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.reference import camera
-from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, scene, shows, words
+from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, lines, pbm, scene, shows, words
 from tests import strategies
 from tests.device import pictures
+from tests.device.drawing import drawn
 from tests.device.parts import Hm01b0, Ov7670
 from tests.device.pictures import MS, STEP
 
@@ -17,8 +18,8 @@ FRAME = 34 * MS
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """tiny.pt with an OV7670, and its network."""
-    found, network = pictures.made(tmp_path_factory.mktemp("device"))
+    """tiny.pt with an OV7670 and a display, and its network."""
+    found, network = pictures.made(tmp_path_factory.mktemp("device"), display="ssd1306")
     return SimulatedDevice(found, seed=3), network
 
 
@@ -41,6 +42,41 @@ def test_logits_are_those_of_the_reference(plain):
         assert [one.sign for one in seen] == ["no camera"] and seen[0].value is None and seen[0].lit["number"] == 0
         device.set("stopped", 0)
         assert [one.sign for one in device.until(device.now + 2 * FRAME)][-1] == "class"
+
+
+def test_a_display_shows_what_leds_and_logits_say(plain):
+    """In its words, its number, and a bar for the largest logit; it is plugged in late, and pulled out for a while."""
+    simulated, network = plain
+    signs = {sign.name: sign for sign in simulated.signs}
+    with simulated as device:
+        device.set("absent", 1, "display")
+        device.until(pictures.SETS_UP)
+        pictures.following(device)
+        device.set("absent", 0, "display")
+        for number in range(3):
+            if number == 2:  # a display that has lost all
+                device.set("absent", 1, "display")
+                device.until(device.now + 2 * FRAME)
+                device.set("on", 0, "display")
+                device.set("absent", 0, "display")
+            device.show(strategies.images(40 + number, 1, 128)[0])
+            pictures.following(device)
+            logits, _ = pictures.following(device)
+            device.until(device.now + 2 * FRAME)  # an image of the same picture has the same logits
+            largest = max(logits)
+            score = max(0, largest) >> simulated.config.score_bits - 7
+            expected = drawn(signs["class"], logits.index(largest), score, 1)
+            assert (device.picture() == expected).all(), "\n".join(lines(device.picture()))
+            assert pbm(expected) == b"P4\n128 64\n" + np.packbits(~expected).tobytes()
+        device.set("stopped", 1)
+        device.until(device.now + 200 * MS)
+        assert (device.picture() == drawn(signs["no camera"], 0, 0)).all()
+        assert not device.faults, device.faults
+
+
+def test_no_display_is_asked_for_nothing(tmp_path):
+    with pytest.raises(UsageError, match="--display ssd1306: hangs on the wires of a sensor, expected --camera ov7670 or hm01b0"):
+        design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, display="ssd1306")
 
 
 @pytest.mark.parametrize("sensor, part", [("ov7670", Ov7670), ("hm01b0", Hm01b0)])

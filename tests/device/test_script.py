@@ -39,6 +39,13 @@ def test_events(path):
         Event(6 * second, "expect", "unknown", 13)]
 
 
+def test_a_file_of_the_display(path):
+    path.write_text("1 save out.pbm")
+    assert read(path, folder=path.parent / "pictures") == [Event(10 ** 12, "save", path.parent / "out.pbm", 1)]
+    with pytest.raises(InputError, match="line 1: save: the design has no display, expected one made with generate --display"):
+        read(path, display=False)
+
+
 def test_a_sign_within_a_name_is_no_comment(path):
     (path.parent / "c#2.png").write_bytes(b"")
     path.write_text("0 show c#2.png\n1 expect c#2#\n")
@@ -51,8 +58,9 @@ def test_a_sign_within_a_name_is_no_comment(path):
     ("1e3 show a", "line 1: the time is '1e3', expected seconds up to 3,600, such as 1.5"),
     ("1.0000000000001 cut power", "line 1: the time is '1.0000000000001', expected seconds up to 3,600, such as 1.5"),
     ("\n3601 show a", "line 2: the time is '3601', expected seconds up to 3,600, such as 1.5"),
-    ("0 pres teach", "line 1: the event is 'pres', expected show, press, release, cut, restore, stop, start, expect; did you mean press?"),
-    ("0", "line 1: the event is '', expected show, press, release, cut, restore, stop, start, expect"),
+    ("0 pres teach",
+     "line 1: the event is 'pres', expected show, press, release, cut, restore, stop, start, expect, save; did you mean press?"),
+    ("0", "line 1: the event is '', expected show, press, release, cut, restore, stop, start, expect, save"),
     ("0 show", "line 1: nothing follows show, expected the path of a picture"),
     ("0 expect  # cup", "line 1: nothing follows expect, expected a sign or a class"),
     ("0 press teech", "line 1: press 'teech', expected teach, choose, forget, undo; did you mean teach?"),
@@ -61,6 +69,7 @@ def test_a_sign_within_a_name_is_no_comment(path):
     ("1 stop sensor\n0.9 start sensor", "line 2: 0.9 s is before the line above it, expected times that do not fall"),
     ("0 press teach\n1 press teach", "line 2: press teach comes twice, expected release teach between"),
     ("0 release teach", "line 1: release teach without press teach before it"),
+    ("0 save", "line 1: nothing follows save, expected the path of a file, for what the display shows"),
     ("0 cut power\n1 expect kept", "line 2: expect while the power is cut, expected restore power before it"),
     ("0 cut power\n1 restore power\n2 restore power", "line 3: restore power without cut power before it")])
 def test_mistakes(path, text, message):

@@ -94,6 +94,12 @@ def test_the_pins_of_a_camera(name):
             assert top.pins()[f"{table}_{port}"] == getattr(one, table)[port] and f" {table}_{port};" in text
     assert (placed.count("PULLMODE=UP") if top.family == "ecp5" else text.count("PULLUP(1'h1)")) == 2
     pads.Pads(replace(config, camera="hm01b0"), one, plls.nearest(one, 36e6), 1_000_000, bytes(4))
+    # With a display the level of the data wire is looked at, and that of the clock's is not.
+    seen = pads.Pads(replace(config, display="ssd1306"), one, plls.nearest(one, 36e6), 1_000_000, bytes(4))
+    cells = pads.to_verilog(seen).split("pad_camera_")[1:]
+    output = {"ice40": ".D_IN_0(", "ecp5": ".O("}[top.family]
+    assert [name for cell in cells if output in cell.split(");\n")[0] and (name := cell.split()[0]) in ("sioc", "siod")] == ["siod"]
+    assert pads.constraints(seen) == placed and set(seen.ports) == set(top.ports)
 
 
 def test_a_board_without_a_place_for_a_camera():

@@ -73,8 +73,8 @@ class Bench(device_top.DeviceTop):
     def __init__(self, learns, forgets, keeps):
         plan = SimpleNamespace(max_classes=5, pixels=4, host_bits=16, forget=forgets, adds=True) if learns else None
         config = SimpleNamespace(
-            camera="ov7670", size=32, learning=plan, id="00112233", weights="memory", way="memory", loads=False, result_classes=5,
-            score_bits=9, result_bits=3 + learns)
+            camera="ov7670", display="", size=32, learning=plan, id="00112233", weights="memory", way="memory", loads=False,
+            result_classes=5, score_bits=9, result_bits=3 + learns)
         super().__init__(config, clock_hz=36e6, keep_base=0 if keeps else None)
         self.tick_bits = 0  # each clock is a tick
         self.camera = Stand(pclk=1, href=1, vsync=1, data=8, tick=1, skip=1, active=1, torn=1, absent=1)

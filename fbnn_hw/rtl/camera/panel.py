@@ -71,22 +71,24 @@ class Panel(wiring.Component):
     Parameters:
     - buttons: sequence of str.
     - signs, sequence of Sign: of `machine.device`; the first one whose condition holds is shown.
+    - bits: of the numbers; LEDs have the lowest four.
 
     Timing: A button is seen within 2^4 ticks, an LED follows a clock later.
     """
 
-    def __init__(self, buttons, signs):
-        self.buttons, self.signs = tuple(buttons), tuple(signs)
+    def __init__(self, buttons, signs, bits=NUMBER_LEDS):
+        self.buttons, self.signs, self.bits = tuple(buttons), tuple(signs), max(bits, NUMBER_LEDS)
         count = len(self.buttons)
         super().__init__({
             "tick": In(1),  # strobes every one to two milliseconds
             "pins": In(count),  # 1 of a button that is pressed, as it comes from the pin
             "held": Out(count), "pressed": Out(count),  # a button is held; strobes when it begins to be
             "holds": In(len(self.signs) - 1),  # whether the condition of a sign holds; the last sign has none
-            "values": In(2 * NUMBER_LEDS),  # the answer's number, then that of the choice
+            "values": In(2 * self.bits),  # the answer's number, then that of the choice
             "restart": In(1), "shown": Out(1),  # begins the time that something is shown; it has ended
             "number": Out(NUMBER_LEDS), **{led: Out(1) for led in LEDS},  # 1 for lit
             "sign": Out(range(len(self.signs)))})  # number of the sign, for observers
+        self.value = Signal(self.bits, name="value")  # that the sign shows, if it shows one
 
     def elaborate(self, platform):
         m = Module()
@@ -105,15 +107,15 @@ class Panel(wiring.Component):
                 m.d.comb += sign.eq(number)
         level = {OFF: 0, ON: 1, SLOW: beat[SLOW_BIT], FAST: beat[FAST_BIT]}
         lit = {led: Signal(name=f"{led}_lit") for led in ("number", *LEDS)}
-        value = Signal(NUMBER_LEDS)
-        m.d.comb += value.eq(self.values[:NUMBER_LEDS])
+        m.d.comb += self.value.eq(self.values[:self.bits])
         with m.Switch(sign):
             for number, shown in enumerate(self.signs):
                 with m.Case(number):
                     m.d.comb += [signal.eq(level[getattr(shown, led)]) for led, signal in lit.items()]
                     if shown.value == "choice":
-                        m.d.comb += value.eq(self.values[NUMBER_LEDS:])
-        m.d.sync += [self.number.eq(value & lit["number"].replicate(NUMBER_LEDS)), *(getattr(self, led).eq(lit[led]) for led in LEDS)]
+                        m.d.comb += self.value.eq(self.values[self.bits:])
+        m.d.sync += [self.number.eq(self.value[:NUMBER_LEDS] & lit["number"].replicate(NUMBER_LEDS)),
+                     *(getattr(self, led).eq(lit[led]) for led in LEDS)]
         return m
 
     def _buttons(self, m):

@@ -8,6 +8,8 @@
 //   power 0|1        of everything
 //   sensor NAME N    an option of the sensor, such as stopped
 //   flash NAME N     one of the flash, such as worn
+//   display NAME N   one of the display, such as absent
+//   seen FILE        writes what one sees on the display, 128 x 64 digits row by row
 //   read FROM N FILE writes so many bytes of the flash to a file
 //   until PS         goes on to this time
 // For each image a line on standard output: "image PS TORN LOGIT ...", without signs.  For each change of what is shown:
@@ -38,6 +40,7 @@ struct Device {
     std::unique_ptr<Sensor> sensor;
     Flash flash;
     Buttons buttons;
+    Ssd1306 display;
     std::unique_ptr<VerilatedContext> context;
     std::unique_ptr<Vtop> top;
     std::string logits;
@@ -45,8 +48,9 @@ struct Device {
     uint32_t flash_pins = 1, said = ~0u;
     int settles = 0;
     bool powered = true;
+    bool answers = false, draws = false;  // the sensor, the display pulls their data wire to ground
 
-    Device(uint64_t period, bool grey, uint64_t seed) : half(period / 2), flash(seed + 1), buttons(seed + 2) {
+    Device(uint64_t period, bool grey, uint64_t seed) : half(period / 2), flash(seed + 1), buttons(seed + 2), display(seed + 3) {
         if (grey) sensor.reset(new Hm01b0(seed));
         else sensor.reset(new Ov7670(seed));
         start();
@@ -75,6 +79,7 @@ struct Device {
         powered = on;
         sensor->power(now, on);
         flash.power(now, on);
+        display.power(now, on);
         if (on) {
             start();
             starts = now + CONFIGURES;
@@ -85,13 +90,20 @@ struct Device {
 
     // The levels at the sensor's pins -> those that it drives.
     void look() {
-        const uint32_t in = top->xclk | !top->sioc_low << 1 | !top->siod_low << 2 | 1u << 3;
+        const uint32_t in = top->xclk | !top->sioc_low << 1 | !(top->siod_low || draws) << 2 | 1u << 3;
         const uint32_t out = sensor->at(now, in);
         top->data = out & 0xFF;
         top->pclk = out >> 8 & 1;
         top->href = out >> 9 & 1;
         top->vsync = out >> 10 & 1;
+        answers = out >> 11 & 1;
     }
+
+    template <class Top> auto draw(Top &top, int) -> decltype(void(top.siod)) {
+        draws = display.at(now, !top.sioc_low | !(top.siod_low || answers) << 1);
+        top.siod = !(top.siod_low || answers || draws);
+    }
+    template <class Top> void draw(Top &, long) {}
 
     template <class Top> auto store(Top &top, bool level, int) -> decltype(void(top.flash_pulse)) {
         const uint32_t pins = top.flash_select_n | (level && top.flash_pulse) << 1 | top.flash_output << 4 | top.flash_enable << 8;
@@ -109,6 +121,7 @@ struct Device {
     void clock() {
         top->clk = 0;
         hold(*top, 0);
+        draw(*top, 0);
         top->eval();
         if (top->logit_valid) logits += " " + std::to_string(top->logit);
         if (top->taken) {
@@ -140,7 +153,7 @@ struct Device {
             else now = powered ? std::min(ps, starts) : ps;
         }
         printf("done %llu\n%s\n", (unsigned long long)now, sensor->text().c_str());
-        for (Part *part : {static_cast<Part *>(sensor.get()), static_cast<Part *>(&flash)})
+        for (Part *part : {static_cast<Part *>(sensor.get()), static_cast<Part *>(&flash), static_cast<Part *>(&display)})
             for (const auto &[what, count] : part->faults) printf("fault %lld %s\n", (long long)count, what.c_str());
         printf("\n");
         fflush(stdout);
@@ -176,6 +189,11 @@ int main(int argc, char **argv) {
             *device.sensor->values[what] = number;
         } else if (word == "flash" && words >> what >> number && device.flash.values.count(what)) {
             *device.flash.values[what] = number;
+        } else if (word == "display" && words >> what >> number && device.display.values.count(what)) {
+            *device.display.values[what] = number;
+        } else if (word == "seen" && words >> what) {
+            std::ofstream file(what);
+            for (int i = 0; i < 64 * 128; i++) file << device.display.lit(i / 128, i % 128);
         } else if (word == "read" && words >> number >> count >> what) {
             std::ofstream(what, std::ios::binary).write(static_cast<const char *>(held.data) + number, count);
         } else if (word == "until" && words >> number) {

@@ -145,7 +145,7 @@ class SimulatedDevice:
         self._tell(f"power {int(on)}")
 
     def set(self, name, value, part="sensor"):
-        """Set an option of the model of a part, such as "stopped" of the sensor, or "worn" of the flash."""
+        """Set an option of the model of a part: such as "stopped" of the sensor, "worn" of the flash, "absent" of the display."""
         self._tell(f"{part} {name} {value}")
 
     def slots(self):
@@ -155,6 +155,13 @@ class SimulatedDevice:
         self.until(self.now)  # so that the file has been written
         room = path.read_bytes()
         return [room[place:place + slot.bytes] for place in slot.places(0)]
+
+    def picture(self):
+        """What one sees on the display: bool (64, 128), upright."""
+        path = Path(self._folder.name) / "picture"
+        self._tell(f"seen {path}")
+        self.until(self.now)  # so that the file has been written
+        return (np.frombuffer(path.read_bytes(), np.uint8) == ord("1")).reshape(64, 128)
 
     def until(self, ps):
         """Go on to a time -> list of `Seen`.
@@ -190,6 +197,16 @@ class SimulatedDevice:
             return Seen(ps, "no power", None, lit)
         found = self.signs[int(sign)]
         return Seen(ps, found.name, {"answer": answer, "choice": choice, "": None}[found.value], lit)
+
+
+def lines(picture):
+    """The picture of a display as 32 lines of text: each letter is four of its pixels, which are alike in all that it shows."""
+    return ["".join(" #"[lit] for lit in row).rstrip() for row in picture[::2, ::2].astype(int)]
+
+
+def pbm(picture):
+    """The picture of a display as a file, in whose form a 1 is dark."""
+    return b"P4\n%d %d\n" % picture.shape[::-1] + np.packbits(~picture, axis=1).tobytes()
 
 
 def words(seen, classes=()):

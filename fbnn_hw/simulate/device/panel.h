@@ -76,6 +76,15 @@ struct Ssd1306 : TwoWire {
         else order(byte);
     }
     uint8_t give() override { return uint8_t(!on << 6); }
+
+    // What one sees at a place on a module that is upright with A1 and C8, as nearly all are; it is dark without its charge pump.
+    bool lit(int row, int column) const {
+        if (!(lives && on && pump)) return false;
+        row = flipped ? row : 63 - row;
+        column = mirrored ? column : 127 - column;
+        const int from = int(row + start + offset) % 64;
+        return row < rows && ((ram[from / 8 * 128 + column] >> from % 8 & 1 || all) != bool(inverted));
+    }
     void stopped() override {
         if (wanted) fault("SSD1306: a command without all its parameters");
         wanted = 0;

@@ -9,10 +9,11 @@
     4    stop sensor
     5    start sensor
     6    expect cup
+    6    save cup.pbm          # a picture of what the display shows, in the folder of the script
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...base import files
@@ -20,7 +21,8 @@ from ...base.errors import InputError, nearest, show
 from ...machine.device import BUTTONS
 
 EVENTS = {"show": "the path of a picture", "press": "a button", "release": "a button", "cut": "power", "restore": "power",
-          "stop": "sensor", "start": "sensor", "expect": "a sign or a class"}
+          "stop": "sensor", "start": "sensor", "expect": "a sign or a class",
+          "save": "the path of a file, for what the display shows"}
 """{event: what follows it}"""
 PAIRS = {"press": "release", "cut": "restore", "stop": "start"}
 """{event: what ends it}.  Each comes only while the other holds."""
@@ -35,15 +37,15 @@ class Event:
 
     ps: int  # when, in picoseconds
     event: str  # of `EVENTS`
-    what: str | Path  # a button, "power", "sensor", a sign or class as it is written, or the Path of a picture
+    what: str | Path  # a button, "power", "sensor", a sign or class as it is written, or the Path of a picture or file
     line: int  # its number in the script
 
 
-def read(path, buttons=tuple(BUTTONS), folder=None):
+def read(path, buttons=tuple(BUTTONS), folder=None, display=True):
     """The events of a script -> list of `Event`, in time's order.
 
-    buttons: names of those that the device has.  folder: where its pictures are, by default that of the script.  Raises InputError, with
-    the number of the line, for what is no script.
+    buttons: names of those that the device has.  folder: where its pictures are, by default that of the script.  display: whether the
+    device has one.  Raises InputError, with the number of the line, for what is no script.
     """
     try:
         text = files.read(path, MOST_BYTES, EXPECTED).decode("utf-8-sig")
@@ -57,6 +59,10 @@ def read(path, buttons=tuple(BUTTONS), folder=None):
             continue
         try:
             event = _event(words, number, Path(folder or Path(path).parent), buttons)
+            if event.event == "save":
+                if not display:
+                    raise InputError("save: the design has no display, expected one made with generate --display")
+                event = replace(event, what=Path(path).parent / event.what)
             if events and event.ps < events[-1].ps:
                 raise InputError(f"{words[0]} s is before the line above it, expected times that do not fall")
             _follow(event, held)
