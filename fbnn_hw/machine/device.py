@@ -44,7 +44,7 @@ SIGNS = (
     Sign("wrong flash", "the flash holds no weights of this design", fault=ON),
     Sign("starting", "weights come from the flash, tables are made, the sensor gets its registers"),
     Sign("keeping", "what was learned is written to the flash, or read from it", ready=FAST, needs="keep"),
-    Sign("no camera", "no sensor's frame has begun for two frames' time", fault=SLOW),
+    Sign("no camera", "no sensor's frame has begun for some 0.1 s", fault=SLOW),
     Sign("not kept", "the flash is worn or not there: what was learned goes with the power", ready=SLOW, fault=FAST, needs="keep"),
     Sign("full", "the class that is taught has no room", value="choice", number=ON, flag=FAST, fault=FAST, needs="learn"),
     Sign("learning", "teach is held: each image is learned as the class that is chosen", value="choice", number=ON, flag=FAST, ready=ON,
