@@ -231,7 +231,7 @@ class Training(Stepwise):
         choices = {"photographs": PHOTOGRAPHS, "cut": CUT, "drawn": DRAWN, "sharing": SHARING, "temperature": TEMPERATURE, "lr": RATE,
                    "decay": DECAY, "warmup": WARMUP, "c": C, **{name: getattr(self.options, name) for name in
                                                                ("model", "norm", "precision", "steps", "weights")}}
-        return {"command": shlex.join(["python", *sys.argv]), "data": "Tiny ImageNet, 180 of its 200 classes", "held_out": list(HELD_OUT),
+        return {"command": command(sys.argv), "data": "Tiny ImageNet, 180 of its 200 classes", "held_out": list(HELD_OUT),
                 "beside": "emoji-datasource-google 16.0.0, @lobehub/fluent-emoji-3d 1.1.0, random shapes",
                 "teacher": "EfficientNet-Lite0, trained on ImageNet", "teacher_images": len(self.features), "terms": TERMS,
                 "epochs": passes, "best_epoch": passes, "finished": self.step == self.steps, "train_images": images,
@@ -239,13 +239,17 @@ class Training(Stepwise):
                 "threads": torch.get_num_threads(), "torch": str(torch.__version__), "seed": 0, "config": {**choices, "step": self.step}}
 
 
+def command(words):
+    """The command line of this program's `words`, which names files without their folders."""
+    return shlex.join(["python", "docs/benchmarks/extractor.py", *(word.rpartition("/")[2] for word in words[1:])])
+
+
 def without_classes(network):
-    """A trained `Network` that knows no class, as `Topology` has it; its record names files without their folders."""
+    """A trained `Network` that knows no class, as `Topology` has it."""
     *layers, last = network.topology.ops
     topology = replace(network.topology, ops=(*layers, replace(last, out_channels=1)), classes=())
-    command = shlex.join(word.rpartition("/")[2] if word.startswith("/") else word for word in shlex.split(network.training["command"]))
     return replace(network, topology=topology, weights=network.weights | {last.name: np.zeros_like(network.weights[last.name][:1])},
-                   training=network.training | {"command": command.replace("extractor.py", "docs/benchmarks/extractor.py")})
+                   training=network.training | {"command": command(shlex.split(network.training["command"])[1:])})
 
 
 def main():
