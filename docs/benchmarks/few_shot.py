@@ -1,13 +1,17 @@
 """What a model's latents are worth for lessons in photographs: right answers after twenty pictures of each class, class after class.
 
     python docs/benchmarks/few_shot.py held-out teach.pt 0.5mb.pt --photographs tiny-imagenet-32.npz [--rules ...] [--draws N]
-    python docs/benchmarks/few_shot.py cifar100 teach.pt 0.5mb.pt --data-dir DIR [--unknown]
+    python docs/benchmarks/few_shot.py cifar100 teach.pt 0.5mb.pt --data-dir DIR [--unknown | --empty]
 
 The first asks the twenty classes of Tiny ImageNet that no training of docs/benchmarks/extractor.py sees, by which shape, losses and rule
 are chosen.  The second asks the test images of CIFAR-100, and is for a file that is done.  Of each class drawn, twenty pictures are taught
 and eighty others asked.  The rules of the chip, prototypes, means, nearest-mean and replay, begin with no class.  Beside them stand the
 nearest mean in float, and the nearest mean in two bits: a weight is 3 where the sum of a class is half the number of its pictures or more,
 else 1, and the score is 1 less for each weight of 3.
+
+With --empty a class "nothing" is taught before the others, from twenty pictures of one empty scene, or of twenty scenes: walls of a
+colour, in a light from a side, or what a lens out of focus sees.  Asked are other pictures of that scene, or other scenes, which should be
+"nothing".
 
 With --unknown the learner of the rule nearest-mean answers "unknown" by the limits that it learns from the lessons.  Asked are the eighty
 others of each class, which should not be unknown, and pictures of the classes that were not drawn, which should.
@@ -20,16 +24,16 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from things import learned
+from PIL import Image, ImageFilter
+from things import learned, summed, unknown
 
 import fbnn_hw
 from fbnn_hw.data import datasets
-from fbnn_hw.reference.learning import LearnConfig, Learner
-from fbnn_hw.reference.learning.config import ADDING, ADDING_DEFAULTS, NEAREST_MEAN
+from fbnn_hw.reference.learning.config import ADDING, NEAREST_MEAN
 from fbnn_hw.train.predict import integer_logits
 
-TAUGHT, ASKED, MOST = 20, 80, 16
-"""Pictures of a class that are taught, and that are asked; classes that the learner has room for."""
+TAUGHT, ASKED = 20, 80
+"""Pictures of a class that are taught, and that are asked."""
 OTHERS = 2000
 """Pictures of classes that are not taught."""
 SLOTS, REHEARSED = 212, 1000
@@ -71,13 +75,8 @@ def replayed(network, taught, labels, asked, seed):
     return learned(network, taught, labels, asked, SLOTS, REHEARSED, seed)
 
 
-def added(network, taught, labels, asked, rule):
-    learner = Learner.of(network, LearnConfig(MOST, rule=rule, **ADDING_DEFAULTS[rule]), keep_classes=False)
-    learner.learn(taught, labels)
-    return learner.classify(asked)
-
-
-RULES = {**{rule: lambda network, taught, labels, asked, seed, rule=rule: added(network, taught, labels, asked, rule) for rule in ADDING},
+RULES = {**{rule: lambda network, taught, labels, asked, seed, rule=rule: summed(rule, network, taught, labels).classify(asked)
+            for rule in ADDING},
          "replay": replayed,
          TWO_BITS: lambda network, taught, labels, asked, seed: two_bits(2.0 * taught - 1, labels, 2.0 * asked - 1),
          NEAREST: lambda network, taught, labels, asked, seed: nearest_mean(2.0 * taught - 1, labels, 2.0 * asked - 1)}
@@ -103,19 +102,56 @@ def shares(network, latents, labels, rule, classes, draws):
     return np.array(right)
 
 
-def unknown(network, latents, labels, classes, draws):
-    """Shares (draws, 3): of pictures of taught classes those that are answered "unknown" and those that are right, of others the first."""
+def unknowns(network, latents, labels, classes, draws):
+    """`unknown` of each draw, (draws, 3)."""
     shares = []
     for seed in range(draws):
         taught, asked = draw(labels, classes, seed)
-        numbers, own = np.arange(classes), latents[asked.ravel()]
-        learner = Learner.of(network, LearnConfig(MOST, rule=NEAREST_MEAN, unknown=True, **ADDING_DEFAULTS[NEAREST_MEAN]))
-        learner.learn(latents[taught.ravel()], numbers.repeat(TAUGHT))
+        numbers = np.arange(classes)
         others = np.random.default_rng(seed).permutation(np.flatnonzero(~np.isin(labels, labels[taught[:, 0]])))[:OTHERS]
-        lost = learner.unknown(own)
-        right = ~lost & (learner.classify(own) == numbers.repeat(ASKED))
-        shares.append((lost.mean(), right.mean(), learner.unknown(latents[others]).mean()))
+        shares.append(unknown(network, latents[taught.ravel()], numbers.repeat(TAUGHT), latents[asked.ravel()], numbers.repeat(ASKED),
+                              latents[others]))
     return np.array(shares)
+
+
+def scene(images, random):
+    """A function of no arguments that gives pictures of an empty scene, uint8 (3, 32, 32): of another moment each."""
+    ground, kind = random.uniform(20, 235, 3)[:, None, None] * np.ones((1, 32, 32)), random.integers(3)
+    if kind == 1:
+        y, x = np.mgrid[-1:1:32j, -1:1:32j]
+        angle = random.uniform(0, 2 * np.pi)
+        ground *= 1 + random.uniform(0.2, 0.6) * (x * np.cos(angle) + y * np.sin(angle))
+    if kind == 2:
+        picture = Image.fromarray(images[random.integers(len(images))].transpose(1, 2, 0))
+        ground = np.asarray(picture.filter(ImageFilter.GaussianBlur(random.uniform(6, 10))), float).transpose(2, 0, 1)
+
+    def picture_of_it():
+        moment = np.roll(ground, random.integers(-2, 3, 2), (1, 2)) if kind == 2 else ground
+        return np.clip(moment * random.uniform(0.85, 1.15) + random.normal(0, random.uniform(1, 6), ground.shape), 0, 255).astype(np.uint8)
+    return picture_of_it
+
+
+def empty(network, images, latents, labels, classes, draws):
+    """Shares (draws, 4): of pictures of the empty scene that was taught, and of others, those that are "nothing"; of the taught classes
+    those that are right with that class beside them, and without it.
+    """
+    shares = []
+    for seed in range(draws):
+        random = np.random.default_rng(seed)
+        one, many = scene(images, random), [scene(images, random) for _ in range(TAUGHT + ASKED)]
+        pictures = np.stack([*(one() for _ in range(TAUGHT + ASKED)), *(each() for each in many)])
+        same, others = np.split(integer_logits(network, pictures, "torch", latent=True)[1], 2)
+        taught, asked = draw(labels, classes, seed)
+        truth = np.arange(1, classes + 1)
+        for nothing in (same, others):
+            learner = summed(NEAREST_MEAN, network, np.concatenate([nothing[:TAUGHT], latents[taught.ravel()]]),
+                             np.concatenate([np.zeros(TAUGHT, int), truth.repeat(TAUGHT)]))
+            shares.append(((learner.classify(nothing[TAUGHT:]) == 0).mean(),
+                           (learner.classify(latents[asked.ravel()]) == truth.repeat(ASKED)).mean()))
+        alone = summed(NEAREST_MEAN, network, latents[taught.ravel()], (truth - 1).repeat(TAUGHT))
+        shares.append(((alone.classify(latents[asked.ravel()]) + 1 == truth.repeat(ASKED)).mean(),) * 2)
+    same, others, alone = np.array(shares).reshape(draws, 3, 2).transpose(1, 2, 0)
+    return np.stack([same[0], others[0], others[1], alone[0]], 1)
 
 
 def main():
@@ -128,20 +164,23 @@ def main():
     parser.add_argument("--classes", nargs="+", type=int, default=[3, 5, 12])
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--unknown", action="store_true")
+    parser.add_argument("--empty", action="store_true")
     args = parser.parse_args()
     if args.data == "held-out":
         images, labels, _ = photographs(args.photographs, True)
     else:
         test = datasets.load("cifar100", args.data_dir, "test")
         images, labels = test.images, test.labels
-    columns = ("% known, unknown", "known, right", "others, unknown") if args.unknown else ()
+    columns = ("% known, unknown", "known, right", "others, unknown") if args.unknown else (
+        "% the same scene, nothing", "other scenes, nothing", "known, right", "without a class for nothing") if args.empty else ()
     heads = ["; ".join(columns) or "% right", *(f"{count} classes" for count in args.classes)]
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
     for name in args.models:
         network = fbnn_hw.load(name)
         latents = integer_logits(network, images, "torch", latent=True)[1]
-        if args.unknown:
-            cells = [100 * unknown(network, latents, labels, count, args.draws).mean(0) for count in args.classes]
+        if args.unknown or args.empty:
+            cells = [100 * (unknowns(network, latents, labels, count, args.draws) if args.unknown else
+                            empty(network, images, latents, labels, count, args.draws)).mean(0) for count in args.classes]
             texts = ["; ".join(f"{value:.1f}" for value in cell) for cell in cells]
             print(f"| `{Path(name).name}` | " + " | ".join(texts) + " |", flush=True)
             continue

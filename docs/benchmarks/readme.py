@@ -52,10 +52,11 @@ def table():
         record = network.training
         accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))
         stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
+        stated = stated if network.topology.classes else "it is taught: see below"
         count = f"{record['train_images']:,}" if "train_images" in record else "not recorded"
         topology = network.topology
         machines = ", ".join(dict.fromkeys(hardware(record)))
-        cells = (f"`{name}`", f"{topology.weight_bits():,}", len(topology.classes), stated, count, epochs(record), machines,
+        cells = (f"`{name}`", f"{topology.weight_bits():,}", len(topology.classes) or "none", stated, count, epochs(record), machines,
                  record.get("seed", "not recorded"))
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return rows

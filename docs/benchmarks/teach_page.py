@@ -22,7 +22,7 @@ from fbnn_hw.studio import page
 MODEL = "teach.pt"
 FILE = Path(__file__).parents[1] / "teach.html"
 GUIDE = FILE.with_name("teaching.md")
-ENGINE = {"pixels": 4, "lanes": 16, "outputs": 16}
+ENGINE = {"pixels": 8, "lanes": 32, "outputs": 32}
 """The shape of the array in the gates; docs/teaching.md has its figures."""
 LEARNER = {"learn": "nearest-mean", "max_classes": 16, "unknown": True, "forget": True}
 """Those of `generate --target ice40 --learn nearest-mean --unknown --forget`, so that snapshots of both are of one configuration."""

@@ -1,12 +1,16 @@
 """How well new things are learned from twenty pictures of each: a model's latents, and the learner that a chip has.
 
     pip install scikit-image==0.26.0 scikit-learn==1.9.1
-    python docs/benchmarks/things.py teach.pt 0.5mb.pt [--seeds 5] [--kinds photographs drawings]
+    python docs/benchmarks/things.py teach.pt 0.5mb.pt [--seeds 5] [--kinds photographs drawings] [--unknown]
 
 Two kinds of twelve things, which no training saw: parts of photographs that come with those packages, and objects drawn flat in plain
 colours.  A thing is taught before one background, held nearly still, and tested before another, in other light, size, angle and place.
-The learner starts with no class; it is taught one thing after the other as `fbnn-hw learn` does it, and rehearses at the end of a lesson.
-Beside it stands the nearest mean in float of the same latents; --teacher adds that of EfficientNet-Lite0's features (see extractor.py).
+The learner starts with no class and is taught one thing after the other: by the rule nearest-mean, and by replay, as `fbnn-hw learn` does
+it, which rehearses at the end of a lesson.  Beside it stands the nearest mean in float of the same latents; --teacher adds that of
+EfficientNet-Lite0's features (see extractor.py).
+
+With --unknown the learner of the rule nearest-mean answers "unknown" by the limits that it learns from the lessons.  Asked are pictures of
+the things taught, which should not be unknown, and of the others of the twelve, which should.
 """
 
 import argparse
@@ -20,6 +24,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 import fbnn_hw
 from fbnn_hw.board.lesson import ENOUGH, MOST
 from fbnn_hw.reference.learning import LearnConfig, Learner
+from fbnn_hw.reference.learning.config import ADDING_DEFAULTS, NEAREST_MEAN
 from fbnn_hw.train.predict import integer_logits
 
 SIDE, SEEN, TAUGHT, TESTED = 128, 32, 20, 60
@@ -128,6 +133,30 @@ def learned(network, latents, labels, tested, slots, rehearse, seed):
     return learner.classify(tested)
 
 
+def summed(rule, network, latents, labels, **fields):
+    """A learner of one of the rules of `ADDING` after a lesson in each class, from none."""
+    learner = Learner.of(network, LearnConfig(16, rule=rule, **ADDING_DEFAULTS[rule], **fields), keep_classes=False)
+    learner.learn(latents, labels)
+    return learner
+
+
+def unknown(network, latents, labels, own, truth, others):
+    """Shares of the latents `own`, of classes `truth`, that are answered "unknown" and that are right, and of `others` the first."""
+    learner = summed(NEAREST_MEAN, network, latents, labels, unknown=True)
+    lost = learner.unknown(own)
+    return lost.mean(), (~lost & (learner.classify(own) == truth)).mean(), learner.unknown(others).mean()
+
+
+def unknowns(network, kind, classes, seeds):
+    """`unknown` of each seed, (seeds, 3), for `classes` of the things of a kind; the others of them are not taught."""
+    shares = []
+    for seed in range(seeds):
+        (seen, labels), (unseen, truth) = pictures(kind, len(PHOTOGRAPHS), seed)
+        a, b = (integer_logits(network, images, "torch", latent=True)[1] for images in (seen[labels < classes], unseen))
+        shares.append(unknown(network, a, labels[labels < classes], b[truth < classes], truth[truth < classes], b[truth >= classes]))
+    return np.array(shares)
+
+
 def row(name, cells):
     return f"| {name} | " + " | ".join(f"{100 * np.mean(cell):.1f}" for cell in cells) + " |"
 
@@ -141,7 +170,17 @@ def main():
     parser.add_argument("--slots", type=int, default=212)
     parser.add_argument("--rehearse", type=int, default=1000)
     parser.add_argument("--teacher", action="store_true")
+    parser.add_argument("--unknown", action="store_true")
     args = parser.parse_args()
+    if args.unknown:
+        counts = [(kind, count) for kind in args.kinds for count in args.classes if count < len(PHOTOGRAPHS)]
+        print("| % known, unknown; known, right; others, unknown | " + " | ".join(f"{count} {kind}" for kind, count in counts) + " |")
+        print("|---" * (len(counts) + 1) + "|", flush=True)
+        for name in args.models:
+            cells = [100 * unknowns(fbnn_hw.load(name), *column, args.seeds).mean(0) for column in counts]
+            texts = ["; ".join(f"{value:.1f}" for value in cell) for cell in cells]
+            print(f"| `{Path(name).name}` | " + " | ".join(texts) + " |", flush=True)
+        return
     if args.teacher:  # before all work: its packages may be missing
         import torch
         from extractor import Teacher
@@ -152,14 +191,16 @@ def main():
     print("| % right | " + " | ".join(f"{count} {kind}" for kind, count in columns) + " |", flush=True)
     print("|---" * (len(columns) + 1) + "|", flush=True)
     for name in args.models:
-        network, means, lessons = fbnn_hw.load(name), [], []
+        network, means, sums, lessons = fbnn_hw.load(name), [], [], []
         for column in columns:
             for seed, ((seen, labels), (unseen, truth)) in enumerate(sets[column]):
                 a, b = (integer_logits(network, images, "torch", latent=True)[1] for images in (seen, unseen))
                 means.append((nearest_mean(2.0 * a - 1, labels, 2.0 * b - 1) == truth).mean())
+                sums.append((summed(NEAREST_MEAN, network, a, labels).classify(b) == truth).mean())
                 lessons.append((learned(network, a, labels, b, args.slots, args.rehearse, seed) == truth).mean())
         name = f"`{Path(name).name}`"
-        print(row(f"{name}, learner", np.reshape(lessons, (-1, args.seeds))), flush=True)
+        print(row(f"{name}, {NEAREST_MEAN}", np.reshape(sums, (-1, args.seeds))), flush=True)
+        print(row(f"{name}, replay", np.reshape(lessons, (-1, args.seeds))), flush=True)
         print(row(f"{name}, nearest mean in float", np.reshape(means, (-1, args.seeds))), flush=True)
     if args.teacher:
         cells = []

@@ -58,10 +58,16 @@ def run(args: Args, out: Output) -> None:
         out.kept = f"{board.title}'s flash may hold a part of the design; run the same command again"
         programmer.program(board, lines, this_platform())
         out.kept = f"{board.title} has the design"
-        port = "auto" if board.console.startswith("/dev/") else f"DEVICE, of {board.console}"
-        verb = "learn --label NAME" if design.config.learning else "classify"
-        out.text(f"next: fbnn-hw {verb} IMAGE --resize --port {port}")
+        out.text(_next(design.config, board))
     out.result({"board": board.name, "commands": texts, "done": not args.dry_run})
+
+
+def _next(config, board):
+    """What one does with a board that holds a design of a configuration."""
+    if config.camera:
+        return f"next: wire the {config.camera} and the buttons, docs/device.md"
+    port = "auto" if board.console.startswith("/dev/") else f"DEVICE, of {board.console}"
+    return f"next: fbnn-hw {'learn --label NAME' if config.learning else 'classify'} IMAGE --resize --port {port}"
 
 
 def _models():

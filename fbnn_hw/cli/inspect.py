@@ -108,7 +108,7 @@ def run(args: Args, out: Output) -> None:
     out.text("", f"bits       {network.bits():,} ({network.bits() / 1e6:.3f} Mbit), {topology.weight_bits():,} of them weights",
              f"MACs       {topology.macs():,} an image",
              f"encoder    {encoder_text}, {topology.image_size}x{topology.image_size} pixels",
-             f"classes    {len(topology.classes)}: {first(topology.classes)}",
+             f"classes    {f'{len(topology.classes)}: {first(topology.classes)}' if topology.classes else 'none; a chip is taught some'}",
              *training_lines(network.training))
     out.result({
         "file": path, "file_bytes": path.stat().st_size, "name": topology.name, "layers": entries, "bits": network.bits(),

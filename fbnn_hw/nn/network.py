@@ -177,7 +177,7 @@ class FBNN(nn.Module):
         self.pools: Any = nn.ModuleDict({o.name: Pool(topology.input_shapes(o)[0], K, limit)
                                          for o in topology.ops if o.kind == "gap"})
         last: Any = self.layers[topology.ops[-1].name]
-        self.alpha = 1 / math.sqrt(c * last.fan_in * len(topology.classes)) / last.spread
+        self.alpha = 1 / math.sqrt(c * last.fan_in * (len(topology.classes) or 1)) / last.spread
         readers = {o.name: [r for r in topology.ops if o.name in r.inputs] for o in topology.ops}
         self._last_reader = {name: ops[-1].name for name, ops in readers.items() if ops}
         inner = [o for o in topology.ops if o.name != LATENT]  # what `latent` hands out is whole bits without a frame

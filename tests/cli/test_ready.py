@@ -5,6 +5,7 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from fbnn_hw.base import files
 from fbnn_hw.board.interpreted import InterpretedBoard
+from fbnn_hw.cli import flash
 from fbnn_hw.data import datasets
 from fbnn_hw.design import Design, find, generate, ready
 from fbnn_hw.link import transport
@@ -85,6 +87,13 @@ def test_a_file_for_the_drive(images, answer, refused, tmp_path):
     assert refused("flash", "--board", "icebreaker", "--model", "small", "--drag", "y.uf2") == (
         2, "fbnn-hw flash: --drag: iCEBreaker shows no drive that a design could be dragged onto; fbnn-hw flash --board icebreaker")
     assert not (tmp_path / "y.uf2").exists()
+
+
+def test_what_comes_next(made):
+    """A design with a camera has no link, so no verb talks to its board."""
+    assert flash._next(made.config, board("icebreaker")).startswith("next: fbnn-hw classify IMAGE")
+    config = replace(made.config, camera="ov7670")
+    assert flash._next(config, board("icebreaker")) == "next: wire the ov7670 and the buttons, docs/device.md"
 
 
 def test_what_is_not_ready(images, refused):
@@ -179,7 +188,7 @@ READY = [(entry["model"], name) for entry in ready.index() for name in entry["bo
 def test_all_images_are_there():
     import ready as program  # docs/benchmarks/ready.py
 
-    assert {(model, name) for model in program.DESIGNS for name in program.BOARDS} == set(READY), "python docs/benchmarks/ready.py"
+    assert {(model, name) for model, names in program.BOARDS.items() for name in names} == set(READY), "python docs/benchmarks/ready.py"
 
 
 @pytest.mark.skipif(not READY, reason="no image is built: python docs/benchmarks/ready.py")
@@ -198,8 +207,9 @@ def test_an_image_of_the_package(cache, model, name):
     assert sha256(bitstream).hexdigest() == build["bitstream_sha256"]
     assert record["met"] and record["fmax_mhz"] >= build["clock_mhz"] and record["board"] == name
     assert (design.config_id, design.model_mark) == (entry["config_id"], entry["model_mark"])
-    assert record["pins"]["rx"] == board(name).pins["rx"] and record["baud"] == build["baud"]
-    shipped = ROOT / "fbnn_hw" / "checkpoints" / f"{model}.pt"
+    assert record["baud"] == build["baud"]
+    assert design.config.camera or record["pins"]["rx"] == board(name).pins["rx"]
+    shipped = ROOT / "fbnn_hw" / "checkpoints" / design.manifest["checkpoint"]["file"]
     assert design.manifest["checkpoint"]["sha256"] == sha256(shipped.read_bytes()).hexdigest(), "python docs/benchmarks/ready.py"
 
 

@@ -307,6 +307,7 @@ def test_words_of_64_bits_and_an_answer_of_unknown(tmp_path):
     made = design.generate(network, "generic", out=tmp_path, learn="nearest-mean", unknown=True, forget=True, max_classes=5, pixels=4,
                            lanes=64, outputs=8, wrapper="wishbone")
     images = strategies.images(16, 12, made.config.size)
+    images[9:] = np.array([0, 255, 128], np.uint8)[:, None, None, None]  # unlike the others
     twin, latents = twin_of(made, images)
     said = set()
     with Bus(made) as bus:

@@ -102,11 +102,12 @@ def stable_encoder(name, levels, lanes, bits):
     return stable(dut, [dut.pixels.valid, dut.pixels.payload], dut.words, 2)
 
 
-def sign_update(bits, stored, confidence):
+def sign_update(bits, stored, confidence, halves=False):
     """Counters move by one towards their input or not at all, stay in their range, and their signs are the weights; for all counters,
-    inputs and commands.  New and shipped rows begin with counters of 0."""
+    inputs and commands.  New and shipped rows begin with counters of 0.  With `halves` they may be halved before, and the move that is
+    asked for stays in their range."""
     count = 2
-    dut = SignUpdate(count, bits, stored, confidence)
+    dut = SignUpdate(count, bits, stored, confidence, halves)
     m, _ = around(dut)
     m.d.comb += Assume(~dut.shipped | dut.start)
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
@@ -116,13 +117,15 @@ def sign_update(bits, stored, confidence):
         m.d.comb += [h.eq(dut.counters.word_select(n, stored)), updated.eq(dut.updated.word_select(n, stored)),
                      Assume(~dut.start | (h == 0))]
         up = (dut.values[n] ^ dut.negative) & ~dut.start
-        free = h + Mux(dut.keep[n], Mux(up, 1, -1), 0)
+        free = (Mux(dut.halve, h >> 1, h) if halves else h) + Mux(dut.keep[n], Mux(up, 1, -1), 0)
+        if halves:
+            m.d.comb += Assume((free <= high) & (free >= low))
         moved = Mux(free > high, high, Mux(free < low, low, free))
         expected = Mux(dut.shipped, Mux(moved < 0, -1 - confidence, confidence), moved)
         m.d.comb += [Assert(updated == expected), Assert(dut.weights[n] == (updated >= 0))]
         if stored > bits:
             m.d.comb += Assert(dut.updated.word_select(n, stored)[bits:] == 0)
-    return Property(m, [dut.counters, dut.values, dut.keep, dut.negative, dut.start, dut.shipped])
+    return Property(m, [dut.counters, dut.values, dut.keep, dut.negative, dut.start, dut.shipped, *([dut.halve] if halves else [])])
 
 
 def argmax(width, classes):
@@ -329,6 +332,7 @@ PROPERTIES = {
     "stable_encoder_multiplied": partial(stable_encoder, "tycc", 2, 8, 0),
     **{f"sign_update_{bits}": partial(sign_update, bits, stored, confidence)
        for bits, stored, confidence in ((1, 1, 0), (2, 2, 1), (3, 4, 2), (4, 4, 7), (8, 8, 32))},
+    "sign_update_halved": partial(sign_update, 6, 8, 0, True),
     "argmax": partial(argmax, 5, 5),
     "receiver": partial(receiver, 2),
     "transmitter": partial(transmitter, 1),

@@ -30,6 +30,7 @@ MUTATIONS = {
     "stable_encoder": ("ThermometerEncoder", "words.valid.eq(valid & ends)", "words.valid.eq(valid & ends & self.pixels.valid)"),
     "stable_encoder_multiplied": ("ThermometerEncoder", "passed.eq((added == 3) & (~summed | done))", "passed.eq(added == 3)"),
     "sign_update_4": ("SignUpdate", "& (h[-1] != up) if bits > 1", "& (h[-1] == up) if bits > 1"),
+    "sign_update_halved": ("SignUpdate", "Cat(h[1:], h[-1]), h)", "Cat(h[1:], h[0]), h)"),
     "argmax": ("Argmax", "larger = (score + rest)[-1]", "larger = (score + rest + 1)[self.width]"),
     "receiver": ("UartReceiver", "Cat(whole, shift).eq(Cat(shift, line))", "Cat(whole, shift).eq(Cat(shift, ~line))"),
     "transmitter": ("UartTransmitter", "count.eq(9)", "count.eq(8)"),

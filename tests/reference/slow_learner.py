@@ -114,7 +114,7 @@ class SlowLearner:
 
     def unknown(self, latent):
         scores = self.logits(latent)
-        return max(scores) < self.limits[scores.index(max(scores))]
+        return max(scores) < self.limits[scores.index(max(scores))] and 4 * max(scores) < 5 * self.head.fan_in
 
     # learning
 
@@ -202,7 +202,7 @@ class SlowLearner:
         rival = None if config.rule in ADDING else self.rival(scores, label)
         if config.unknown and self.presented[label] > 0:
             score, limit = self.mean_score(values, self.rows[label], self.presented[label]), self.limits[label]
-            slow = score >= limit and self.presented[label] >= 6
+            slow = score >= limit and self.presented[label] >= 8
             self.limits[label] = limit + math.floor((score - limit) / (16 if slow else 2))
         if config.rule == "nearest-mean" and self.presented[label] == self.top - 1:
             self.presented[label] //= 2

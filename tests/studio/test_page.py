@@ -756,6 +756,8 @@ def latents_of(design, paths):
 
 def test_unknown_and_forget(context, served, mean, tmp_path):
     """Each answer is the learner's, "unknown" too; a class is forgotten, all others stay, it comes back, its number is taken again."""
+    from PIL import Image
+
     board, page = page_of(context, served, mean)
     learner, names = mean.learner(), ["a", "b", "c"]
     shown = [pictures_of(seed, tmp_path) for seed in range(8)]
@@ -763,8 +765,10 @@ def test_unknown_and_forget(context, served, mean, tmp_path):
         teach(page, name, shown[number])
         learner.learn(latents_of(mean, shown[number]), [number] * 6)
         assert board.snapshot() == learner.snapshot()
-    said = set()
-    for paths in shown:
+    said, plain = set(), [tmp_path / "black.png", tmp_path / "red.png"]
+    for path, colour in zip(plain, ("black", "red")):
+        Image.new("RGB", (8, 8), colour).save(path)
+    for paths in (*shown, plain):
         for path in paths[:2]:
             latent = latents_of(mean, [path])
             nearest = names[int(learner.classify(latent)[0])]

@@ -165,6 +165,13 @@ class LearnConfig:
         """The score of a forgotten class, below all that others can have."""
         return -2 - fan_in * self.planes
 
+    def known_score(self, fan_in):
+        """With `unknown`: a score from which on the answer is the class, whatever its limit.
+
+        Pictures of one lesson may be more alike than a class will ever be; a limit from them alone would be too high.
+        """
+        return fan_in + fan_in // 4
+
     def to_dict(self):
         return asdict(self)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...ir.network import Network
 
 PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
-EARLY, FAST, SLOW = 6, 1, 4
+EARLY, FAST, SLOW = 8, 1, 4
 """A limit moves to a score above it by 2^-SLOW of the way, to one below it or of the samples before number EARLY + 1 by 2^-FAST."""
 
 
@@ -210,11 +210,13 @@ class Learner(Design):
         return self.logits(latents).argmax(1)
 
     def unknown(self, latents: np.ndarray) -> np.ndarray:
-        """Whether the answer is "unknown", bool (N,): the largest logit of each latent is below the limit of its class."""
+        """Whether the answer is "unknown", bool (N,): the largest logit of each latent is below the limit of its class, and below
+        `LearnConfig.known_score`.
+        """
         if not (self.config.unknown and self.known):
             return np.zeros(len(latents), bool)
         logits = self.logits(latents)
-        return logits.max(1) < np.array(self.limits)[logits.argmax(1)]
+        return logits.max(1) < np.minimum(self.limits, self.config.known_score(self.head.fan_in))[logits.argmax(1)]
 
     # learning
 

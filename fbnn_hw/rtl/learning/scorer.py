@@ -7,7 +7,7 @@ Twin: `fbnn_hw.reference.learning.Learner.logits` and its `unknown`.
 
 from amaranth import Const, Mux, signed
 
-from ...reference.learning.learner import FAST, SLOW
+from ...reference.learning.learner import EARLY, FAST, SLOW
 from ...reference.learning.rules import gumbel_table
 from ..signals import unnamed
 from . import noise
@@ -44,12 +44,11 @@ class Scorer:
         m.d.comb += [self.logits.payload.value.eq(s.score << 1), self.logits.payload.last.eq(s.place_last), self.best.eq(s.rival)]
 
     def _limit(self, m, s):
-        """Compare the candidate with the limit of its class, and compute the next limit."""
-        limit, presented = s.classes.counts.as_signed(), s.classes.presented_left[:8]
-        above = unnamed(signed(self._sum_bits + 1))
-        early = ~(presented[3:].any() | presented[1] & presented[2])  # before sample EARLY + 1
-        s.below = above[-1]
-        m.d.comb += [above.eq(s.candidate - limit), s.classes.limit.eq(limit + Mux(s.below | early, above >> FAST, above >> SLOW))]
+        """Compare the candidate with the limit of its class and with the score of what is known, and compute the next limit."""
+        p, limit, above = self.plan, s.classes.counts.as_signed(), unnamed(signed(self._sum_bits + 1))
+        below, early = above[-1], s.classes.presented_left[:8] < EARLY
+        s.strange = below & (s.candidate < p.config.known_score(p.fan_in_words * p.lanes))
+        m.d.comb += [above.eq(s.candidate - limit), s.classes.limit.eq(limit + Mux(below | early, above >> FAST, above >> SLOW))]
 
     def _begin_score(self, m, s):
         """Score the sample for every class."""
@@ -92,7 +91,7 @@ class Scorer:
                 with m.If(s.larger):
                     m.d.sync += [s.fresh.eq(0), s.best.eq(s.candidate), s.rival.eq(s.place)]
                     if p.unknown:
-                        m.d.sync += self.unknown.eq(s.below)
+                        m.d.sync += self.unknown.eq(s.strange)
                 s.states.go("DRAW_NOISE")
                 with m.If(s.place_last):
                     s.states.go("PRESENTED")

@@ -23,7 +23,8 @@ class SignUpdate(wiring.Component):
     - count: counters of a word.
     - bits, stored: B, and the bits of a counter in the word; the upper ones are 0.
     - confidence: s of shipped weights.
-    - halves: there is `halve`.
+    - halves: there is `halve`, and no counter is moved beyond its ends: with the rule "nearest-mean" no sum is larger than the number of
+      samples, which is halved in time (`LearnConfig.most_presented`).
 
     Timing: Combinational.
     """
@@ -47,10 +48,9 @@ class SignUpdate(wiring.Component):
             moved = Signal(bits, name=f"moved{n}")
             ones = Const((1 << bits - 1) - 1, bits - 1)  # the end: below the sign all bits equal the direction
             at_end = (h[:-1] == Mux(up, ones, 0)) & (h[-1] != up) if bits > 1 else h[-1] != up
+            free = h + Cat(self.keep[n], (self.keep[n] & ~up).replicate(bits - 1))  # does not wait for `at_end`
             m.d.comb += [
-                up.eq((self.values[n] ^ self.negative) & ~self.start),
-                # The sum does not wait for `at_end`.
-                moved.eq(Mux(at_end, h, h + Cat(self.keep[n], (self.keep[n] & ~up).replicate(bits - 1))))]
+                up.eq((self.values[n] ^ self.negative) & ~self.start), moved.eq(free if self.halves else Mux(at_end, h, free))]
             value = moved ^ (far * self.shipped if far else 0)
             m.d.comb += [self.updated.word_select(n, self.stored).eq(value[:bits]), self.weights[n].eq(~value[bits - 1])]
         return m
