@@ -51,8 +51,10 @@ def table():
         network = read(FOLDER / name)
         record = network.training
         accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))
-        stated = f"{accuracy:.2%} of {images:,} test images of {data}" if isinstance(accuracy, float) else "not recorded"
-        stated = stated if network.topology.classes else "it is taught: see below"
+        if isinstance(accuracy, float):
+            stated = f"{accuracy:.2%} of {images:,} test images of {data}"
+        else:
+            stated = "not recorded" if network.topology.classes else "it is taught: see below"
         count = f"{record['train_images']:,}" if "train_images" in record else "not recorded"
         topology = network.topology
         machines = ", ".join(dict.fromkeys(hardware(record)))
