@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageFilter
-from things import learned, summed, unknown
+from things import learned, row_of_several, summed, unknown
 
 import fbnn_hw
 from fbnn_hw.data import datasets
@@ -181,8 +181,7 @@ def main():
         if args.unknown or args.empty:
             cells = [100 * (unknowns(network, latents, labels, count, args.draws) if args.unknown else
                             empty(network, images, latents, labels, count, args.draws)).mean(0) for count in args.classes]
-            texts = ["; ".join(f"{value:.1f}" for value in cell) for cell in cells]
-            print(f"| `{Path(name).name}` | " + " | ".join(texts) + " |", flush=True)
+            print(row_of_several(name, cells), flush=True)
             continue
         for rule in args.rules:
             cells = [shares(network, latents, labels, rule, count, args.draws) for count in args.classes]

@@ -161,6 +161,11 @@ def row(name, cells):
     return f"| {name} | " + " | ".join(f"{100 * np.mean(cell):.1f}" for cell in cells) + " |"
 
 
+def row_of_several(name, cells):
+    """A row of a table whose cells have several figures each."""
+    return f"| `{Path(name).name}` | " + " | ".join("; ".join(f"{value:.1f}" for value in cell) for cell in cells) + " |"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
@@ -178,8 +183,7 @@ def main():
         print("|---" * (len(counts) + 1) + "|", flush=True)
         for name in args.models:
             cells = [100 * unknowns(fbnn_hw.load(name), *column, args.seeds).mean(0) for column in counts]
-            texts = ["; ".join(f"{value:.1f}" for value in cell) for cell in cells]
-            print(f"| `{Path(name).name}` | " + " | ".join(texts) + " |", flush=True)
+            print(row_of_several(name, cells), flush=True)
         return
     if args.teacher:  # before all work: its packages may be missing
         import torch
