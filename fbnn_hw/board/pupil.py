@@ -122,11 +122,14 @@ class Kept:
         self.settle()
         self.lesson.unlink(missing_ok=True)
 
-    def aside(self) -> Path | None:
-        """Copy `file` to a free name beside it; returns that file, or one that has the same content already; None without `file`."""
-        if not self.file.exists():
+    def aside(self, taught: Taught | None = None) -> Path | None:
+        """Copy `file`, or write `taught`, to a free name beside it; returns that file, or one that has the same content already.
+
+        None without either.
+        """
+        if not taught and not self.file.exists():
             return None
-        content = self.file.read_bytes()
+        content = taught.pack() if taught else self.file.read_bytes()
         for path in sorted(self.file.parent.glob(f"{self.file.stem}-[0-9]*{self.file.suffix}")):
             if path.read_bytes() == content:
                 return path
@@ -260,6 +263,9 @@ class Pupil:
                 self.aside = self.kept.aside()
         if self._found == "astray":  # the board stays so until it has got a state
             self.kept.settle()
+            change, kept = self.kept.begun(), self.kept.taught()
+            if change and change.start.snapshot not in {self.design.learner().snapshot(), kept and kept.snapshot}:  # taught elsewhere
+                self.aside = self.kept.aside(change.start)
         else:
             self.kept.end()
         self._began = True

@@ -428,7 +428,7 @@ class Desk:
         """Without a fault: what the file has is known by its names, or the way out that is told leads there."""
         done, file = self.run("learn", "--snapshot", self.folder / "now.snapshot"), self.kept()
         if done.code:
-            assert "--restore" in done.err, self.told()
+            assert ("--restore" if file else "--reset") in done.err, self.told()
             done = self.run("learn", "--restore", self.file) if file else self.run("learn", "--reset")
             assert done.code == 0 and (not file or self.kept() == file), self.told()
         taught, kept = self.kept(), self.state()

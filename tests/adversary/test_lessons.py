@@ -129,6 +129,34 @@ def test_a_restore_that_is_cut_off_leaves_what_it_was_to_bring_back(desk):
     assert teach(desk, "dog").code == 0 and kept in desk.contents(), desk.told()
 
 
+@pytest.fixture
+def forgetful(designs, tmp_path):
+    """A desk with a board that forgets classes."""
+    own = Design(shutil.copytree(designs[2].folder, tmp_path / "design"))
+    desk = Desk(own, InterpretedBoard(own), tmp_path, np.random.default_rng(SEED))
+    yield desk
+    desk.close()
+
+
+@pytest.mark.parametrize("taught", [False, True])
+def test_a_class_that_is_half_forgotten_where_nothing_is_kept(forgetful, taught):
+    """What the board was taught elsewhere is in a file before it is replaced."""
+    desk = forgetful
+    if taught:
+        assert teach(desk, "cat").code == 0
+        for path in desk.design.folder.glob("learned-board*"):
+            path.unlink()
+    state = desk.board.snapshot()
+    assert desk.run("learn", "--forget", "class1", trial=Trial("killed", 2, desk.rng, Opcode.POKE | Space.BANKS)).code == -9
+    done = desk.run("classify", desk.pictures(1)[0])
+    assert done.code == 3 and done.err.endswith("begun since; learn --reset the classes of the design\n"), done
+    done = desk.run("learn", "--reset")
+    assert done.code == 0 and desk.board.snapshot() == desk.shipped[1], done
+    saved = desk.design.folder / "learned-board-1.snapshot"
+    assert saved.exists() == taught == (str(saved) in done.err)
+    assert not taught or Taught.read(saved).snapshot == state
+
+
 def test_a_full_disk_begins_no_lesson(desk):
     assert teach(desk, "cat").code == 0
     kept, board = desk.kept(), desk.board.snapshot()
