@@ -148,6 +148,18 @@ def test_few_shot_rules(rule):
     assert few_shot.shares(network, random.permutation(latents), labels, rule, 3, 2).max() < 0.5
 
 
+def test_shorter_lessons():
+    """Ten of the twenty pictures are taught, and the same ones are asked."""
+    network = fbnn_hw.load("0.5mb.pt")
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 110)
+    latents = around(random.integers(0, 2, (4, 1024), np.uint8), 110, 0.4, random)
+    assert few_shot.shares(network, latents, labels, "nearest-mean", 3, 2, 10).min() > 0.95
+    for count in (10, 20):
+        lost, right, _ = few_shot.unknowns(network, latents, labels, 3, 2, count).T
+        assert (right > 0.9).all() and (lost + right <= 1).all()
+
+
 def test_few_shot_draws():
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(5), 130))
     taught, asked = few_shot.draw(labels, 3, 7)

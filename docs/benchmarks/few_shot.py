@@ -16,6 +16,8 @@ colour, in a light from a side, or what a lens out of focus sees.  Asked are oth
 With --unknown the learner of the rule nearest-mean answers "unknown" by the limits that it learns from the lessons.  Asked are the eighty
 others of each class, which should not be unknown, and pictures of the classes that were not drawn, which should.
 
+With --taught 10 the lessons have the first ten of the twenty pictures, and the same pictures are asked.
+
 tiny-imagenet-32.npz: the training images of Tiny ImageNet in 32 x 32 (as in github.com/DhanashriPalodkar/imageet32x32), "images" uint8
 (100000, 3, 32, 32), red, green, blue; "labels" (100000,), numbers of "names" (200,), the WordNet ids in sorted order.
 """
@@ -91,26 +93,26 @@ def draw(labels, classes, seed):
     return numbers[:, :TAUGHT], numbers[:, TAUGHT:]
 
 
-def shares(network, latents, labels, rule, classes, draws):
-    """Share right of each draw, (draws,).  latents: uint8 bits (N, D)."""
+def shares(network, latents, labels, rule, classes, draws, count=TAUGHT):
+    """Share right of each draw, (draws,).  latents: uint8 bits (N, D).  count: pictures of a lesson."""
     right = []
     for seed in range(draws):
         taught, asked = draw(labels, classes, seed)
         numbers = np.arange(classes)
-        found = RULES[rule](network, latents[taught.ravel()], numbers.repeat(TAUGHT), latents[asked.ravel()], seed)
+        found = RULES[rule](network, latents[taught[:, :count].ravel()], numbers.repeat(count), latents[asked.ravel()], seed)
         right.append((found == numbers.repeat(ASKED)).mean())
     return np.array(right)
 
 
-def unknowns(network, latents, labels, classes, draws):
-    """`unknown` of each draw, (draws, 3)."""
+def unknowns(network, latents, labels, classes, draws, count=TAUGHT):
+    """`unknown` of each draw, (draws, 3).  count: pictures of a lesson."""
     shares = []
     for seed in range(draws):
         taught, asked = draw(labels, classes, seed)
         numbers = np.arange(classes)
         others = np.random.default_rng(seed).permutation(np.flatnonzero(~np.isin(labels, labels[taught[:, 0]])))[:OTHERS]
-        shares.append(unknown(network, latents[taught.ravel()], numbers.repeat(TAUGHT), latents[asked.ravel()], numbers.repeat(ASKED),
-                              latents[others]))
+        shares.append(unknown(network, latents[taught[:, :count].ravel()], numbers.repeat(count), latents[asked.ravel()],
+                              numbers.repeat(ASKED), latents[others]))
     return np.array(shares)
 
 
@@ -163,9 +165,12 @@ def main():
     parser.add_argument("--rules", nargs="+", choices=RULES, default=list(RULES))
     parser.add_argument("--classes", nargs="+", type=int, default=[3, 5, 12])
     parser.add_argument("--draws", type=int, default=30)
+    parser.add_argument("--taught", type=int, choices=range(1, TAUGHT + 1), default=TAUGHT, metavar="N")
     parser.add_argument("--unknown", action="store_true")
     parser.add_argument("--empty", action="store_true")
     args = parser.parse_args()
+    if args.empty and args.taught != TAUGHT:
+        parser.error(f"--taught: {args.taught} with --empty, expected {TAUGHT}")
     if args.data == "held-out":
         images, labels, _ = photographs(args.photographs, True)
     else:
@@ -179,12 +184,12 @@ def main():
         network = fbnn_hw.load(name)
         latents = integer_logits(network, images, "torch", latent=True)[1]
         if args.unknown or args.empty:
-            cells = [100 * (unknowns(network, latents, labels, count, args.draws) if args.unknown else
+            cells = [100 * (unknowns(network, latents, labels, count, args.draws, args.taught) if args.unknown else
                             empty(network, images, latents, labels, count, args.draws)).mean(0) for count in args.classes]
             print(row_of_several(name, cells), flush=True)
             continue
         for rule in args.rules:
-            cells = [shares(network, latents, labels, rule, count, args.draws) for count in args.classes]
+            cells = [shares(network, latents, labels, rule, count, args.draws, args.taught) for count in args.classes]
             print(f"| `{Path(name).name}`, {rule} | " + " | ".join(
                 f"{100 * cell.mean():.1f} ± {100 * cell.std() / len(cell) ** 0.5:.1f}" for cell in cells) + " |", flush=True)
 

@@ -9,7 +9,7 @@
     256         the words of `SlotPlan.tables`, highest byte first
     behind      CRC-32 (MPEG-2) of all from byte 247 on, highest byte first
 
-All else is FFh.  A flash has three slots, in the rooms 1 to 3 of four; `rtl.keeper` writes them.  docs/device.md.
+All else is FFh.  A flash has three slots, in the rooms 1 to 3 of four; `rtl.keeper` writes them.  docs/rtl.md.
 """
 
 import zlib
