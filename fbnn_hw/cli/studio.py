@@ -18,6 +18,7 @@ SUMMARY = "teach a board, or its gates in a browser, on a page: as one HTML file
 EXAMPLES = (
     ("fbnn-hw studio --page teach.html", "one file with the gates of the youngest design that learns; it needs no Python and no network"),
     ("fbnn-hw studio --board virtual", "the page on this machine, before the virtual board; before a real one: --port auto"),
+    ("fbnn-hw studio DIR --board virtual", "a design with a camera: the page of the simulated device, its lens, buttons, LEDs and flash"),
 )
 HTTP = 8765
 VIRTUAL_PATIENCE = 150
@@ -50,6 +51,8 @@ def run(args: Args, out: Output) -> None:
     if not args.http < 1 << 16:
         raise UsageError(f"--http {args.http}: expected a port below 65536")
     design = Design(args.folder or newest(learns=True))
+    if design.config.camera:
+        return _serve_device(args, design, out)
     page.check(design)
     if args.page is not None:
         _write(Path(args.page), design, out)
@@ -70,26 +73,51 @@ def _write(path, design, out):
     out.result({"design": design.folder, "file": path, "bytes": len(text), "gates_bytes": len(gates.module)})
 
 
+def _serve_device(args, design, out):
+    """Serve the page of the simulated device of a design with a camera."""
+    from ..simulate.device.device import SimulatedDevice
+    from ..simulate.device.watched import Watched, facts
+    from ..studio import page
+
+    if args.board != "virtual":
+        raise UsageError(f"{design.folder}: has a camera in place of the link, expected --board virtual, which simulates the device")
+    _server()  # before a minute of compiling
+    with SimulatedDevice(design, note=out.note) as device:
+        text = page.write_device(design, facts(design, device))
+        _until_interrupted(args, design, out, text, Watched(design, device).opened, "the simulated device")
+
+
 def _serve(args, design, out):
+    from ..studio import page
+
+    _server()
+    with _line(args, design, out) as (opened, name, patience):
+        _until_interrupted(args, design, out, page.write(design, server={"name": name, "patience": patience}), opened, name)
+
+
+def _server():
+    """The module `studio.server`, whose packages may be missing."""
     try:
-        from ..studio import page, server
+        from ..studio import server
     except ModuleNotFoundError as error:
         raise extras.absent(error.name or "", "studio", "a served page") from None
-    with _line(args, design, out) as (opened, name, patience):
-        text = page.write(design, server={"name": name, "patience": patience})
-        studio = server.Studio(text, opened, args.http)
-        out.text(f"{name}: open {studio.address}", "Ctrl-C ends it")
-        out.result({"design": design.folder, "address": studio.address, "port": name})
-        sys.stdout.flush()
-        with tempfile.TemporaryDirectory(prefix="fbnn-hw-") as folder:
-            # Everyone on the machine can read the browser's command line, but not the folder: a file in it leads to the address with its
-            # token.
-            file = Path(folder) / "studio.html"
-            file.write_text(f'<meta http-equiv="refresh" content="0; url={studio.address}">\n')
-            screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-            seen = screen and sys.stdout.isatty() and not args.no_browser  # a person sits before this machine
-            browser = threading.Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True)
-            studio.run(browser.start if seen else lambda: None)
+    return server
+
+
+def _until_interrupted(args, design, out, text, opened, name):
+    """Serve a page, whose line `opened` opens, and open it in a browser where a person is there."""
+    studio = _server().Studio(text, opened, args.http)
+    out.text(f"{name}: open {studio.address}", "Ctrl-C ends it")
+    out.result({"design": design.folder, "address": studio.address, "port": name})
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(prefix="fbnn-hw-") as folder:
+        # Everyone on the machine can read the browser's command line, but not the folder: a file in it leads to the address with its token.
+        file = Path(folder) / "studio.html"
+        file.write_text(f'<meta http-equiv="refresh" content="0; url={studio.address}">\n')
+        screen = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+        seen = screen and sys.stdout.isatty() and not args.no_browser  # a person sits before this machine
+        browser = threading.Thread(target=webbrowser.open, args=(file.as_uri(),), daemon=True)
+        studio.run(browser.start if seen else lambda: None)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from ..design import link_speeds, review_exemplars
 from ..machine import protocol
 
 WEB = Path(__file__).parent / "web"
-PAGE, WORKER = "app.mjs", "gates_worker.mjs"
+PAGE, WORKER, DEVICE = "app.mjs", "gates_worker.mjs", "device.mjs"
 PICTURES = bundled("docs") / "pictures"
 IMPORT = re.compile(r'^import\s+(?:\{[^}]*\}\s+from\s+)?"\./([\w.]+)";\n', re.MULTILINE)
 PLAN = ("pixels", "lanes", "max_classes", "shipped", "slots", "copies", "counter_bits", "adds", "prototype", "learn_base", "slots_base",
@@ -39,11 +39,19 @@ def write(design, gates=None, server=None) -> str:
     facts = of(design)
     if gates:
         facts["gates"] = {"module": _packed(gates.module), "files": {name: _packed(data) for name, data in gates.files.items()}}
-    facts["server"] = server
-    parts = {
-        "STYLE": (WEB / "style.css").read_text(), "SCRIPT": bundle(PAGE), "WORKER": bundle(WORKER),
-        "FACTS": json.dumps(facts, separators=(",", ":")).replace("<", "\\u003c"), "TITLE": html.escape(facts["title"])}
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (WEB / "index.html").read_text())
+    return _filled("index.html", facts | {"server": server}, SCRIPT=bundle(PAGE), WORKER=bundle(WORKER))
+
+
+def write_device(design, facts) -> str:
+    """The text of the page for a simulated device.  facts: of `simulate.device.watched`."""
+    return _filled("device.html", facts | {"title": title(design)}, SCRIPT=bundle(DEVICE))
+
+
+def _filled(name, facts, **parts):
+    """A page of web/ with its style, its facts and other parts in their places."""
+    parts |= {"STYLE": (WEB / "style.css").read_text(), "TITLE": html.escape(facts["title"]),
+              "FACTS": json.dumps(facts, separators=(",", ":")).replace("<", "\\u003c")}
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (WEB / name).read_text())
 
 
 def bundle(name) -> str:

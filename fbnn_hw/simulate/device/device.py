@@ -85,7 +85,7 @@ class SimulatedDevice:
         top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=virtual.OFFSET, keep_base=self.keep_base)
         self.signs, self.buttons = top.signs, top.buttons
         source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
-        self._sources, self._note = [source, *virtual.accelerator_sources(design.folder)], note
+        self._sources, self._note = [source, *virtual.accelerator_sources(design.folder.absolute())], note
         self._process = self._folder = None
         self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
