@@ -1,6 +1,6 @@
 """Writes the pages of the Python API from the docstrings, by pdoc.
 
-    pip install 'fbnn-hw[train,docs]'
+    pip install '.[train,docs]'
     python docs/benchmarks/api_pages.py FOLDER      one page a module, and an index with a search field
 """
 

@@ -1,6 +1,6 @@
 """Which of the named networks fit which part, as the table of boards.md: cycles and frames/s, estimated at the target's clock, or why not.
 
-    python docs/benchmarks/fits.py [MODEL...]
+    python docs/benchmarks/fits.py [--size N] [MODEL...]
 
 All weights are 0; only their number matters.
 """
@@ -16,9 +16,9 @@ from fbnn_hw.ir.network import Network
 from fbnn_hw.targets import TARGETS
 
 
-def fit(model, target):
-    """One cell of the table."""
-    topology = build(model)
+def fit(model, target, size=None):
+    """One cell of the table.  size: pixels a side; None: the model's own."""
+    topology = build(model, **({"size": size} if size else {}))
     weights = {name: np.zeros(shape, np.uint8) for name, shape in topology.weight_shapes().items()}
     try:
         found = plan(Network(topology, weights, {}), target)
@@ -34,13 +34,15 @@ def fit(model, target):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["0.5mb", "1mb", "3mb", "9mb"])
-    models = parser.parse_args().models
+    parser.add_argument("--size", type=int, help="pixels a side of the images (default: the model's own)")
+    args = parser.parse_args()
+    models = args.models
     print(f"| target, MHz | {' | '.join(f'`{model}`' for model in models)} |\n|---|{'---|' * len(models)}")
     why = []
     for target in TARGETS.values():
         cells = []
         for model in models:
-            cell, reason = fit(model, target)
+            cell, reason = fit(model, target, args.size)
             cells.append(cell)
             why += [f"{target.name}, {model}: {reason}"] if reason else []
         print(f"| `{target.name}`, {target.clock_hz / 1e6:g} | {' | '.join(cells)} |", flush=True)

@@ -1,6 +1,6 @@
 """Makes the site of the documentation, by MkDocs with the theme Material; docs/README.md gives the order of the pages.
 
-    pip install 'fbnn-hw[docs]'
+    pip install '.[docs]'
     python docs/benchmarks/site_pages.py FOLDER      a site of plain files; FOLDER/docs/teach.html is the page that teaches, unchanged
 """
 

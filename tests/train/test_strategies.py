@@ -368,6 +368,15 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
     result = run.run()
     assert result["final"]["a_new"] > 0.6 and run.learner.slower == 2 and run.learner.seen == 4
     assert not torch.equal(run.learner.problem.network().layers["conv1"].proxy, run.learner.network().layers["conv1"].proxy)
+    medoid, replay = replace(BASE, strategy="fbnn_mine_medoid:Medoid", buffer_mb=0), replace(BASE, strategy="fbnn_mine_replay:MyReplay")
+    for given in (medoid, replay, config):
+        whole = Incremental(given, TRAIN, TEST, origin).run()
+        first = Incremental(given, TRAIN, TEST, origin, tmp_path / "page.state")
+        monkeypatch.setattr(first, "save", lambda save=first.save, run=first: run.task == 1 and save())
+        first.run()
+        second = Incremental(given, TRAIN, TEST, origin, tmp_path / "page.state")
+        second.resume()
+        assert second.task == 1 and plain(second.run()) == plain(whole), given.strategy
     for split in ("train", "test"):
         for name in "abcdefghij":
             path = tmp_path / "pictures" / split / name / "1.png"
