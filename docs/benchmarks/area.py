@@ -104,7 +104,7 @@ def wrapper(component, family, **options):
 def keeper(**options):
     """Of 0.5mb that learns 16 classes on an iCE40UP5K.  options: of `generate`."""
     plan = designs.plan(load("0.5mb.pt"), "ice40", weights="flash", keep=True, max_classes=16, **options).config.learning
-    return Keeper(SlotPlan(plan), 14, 0x200000, bytes.fromhex("cdbb5b03"), None, 36e6, latency=2)
+    return Keeper(SlotPlan(plan), 14, 0x200000, bytes.fromhex("cdbb5b03"), 36e6, latency=2)
 
 
 class Device(DeviceTop):

@@ -11,6 +11,7 @@ from ..machine.device import BUTTONS
 from ..rtl import duty_cycle
 from ..rtl.board_top import BoardTop, keep_room
 from ..rtl.device_top import DeviceTop
+from ..rtl.keeper_program import program_size
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.sdram import CHIPS
 from ..rtl.uart import divider
@@ -34,6 +35,8 @@ FLASH_RATIOS = 1, 2, 4
 
 Its clock is high for half a cycle of the design, 4.3 ns at 115 MHz.
 """
+QUEUE = 4096
+"""Bytes of the link's queue, at most."""
 SETTLE_BITS = 10
 """The reset lasts 2^n cycles after the PLL has locked, since the iCE40's block RAM cannot be read in the first microseconds."""
 
@@ -69,7 +72,7 @@ class Pads(Elaboratable):
         reads = {"clock_hz": clock.hz, "chip": chip, "offset": board.flash["offset"], "latency": FLASH_LATENCY,
                  **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})}
         if config.keeps:
-            reads["keep_base"] = self._keep_base(config, board)
+            reads |= {"keep_base": self._keep_base(config, board), "keep_blocks": self._keep_blocks(config, board.part, ahead)}
         if config.camera:
             self.core = DeviceTop(config, **reads)
         else:
@@ -95,6 +98,16 @@ class Pads(Elaboratable):
             raise UsageError(f"--board {board.name}: its flash has {board.flash['bytes']:,} bytes, expected {end:,} for the image and what "
                              "is learned; use a design without --keep")
         return base
+
+    @staticmethod
+    def _keep_blocks(config, part, ahead):
+        """Whether the part has block RAMs for the keeper's program beside all others."""
+        if part.blocks is None:
+            return True
+        # Sums and registers of the camera, letters of the display; words and the queue of the link.
+        beside = 2 + bool(config.display) if config.camera else 1 + ahead * part.block_count(QUEUE, 8)
+        used = sum(part.blocks_of(config).values()) + beside
+        return used + part.block_count(*program_size(config.learning.host_bits)) <= part.blocks
 
     def _around(self, config):
         """{port: pin} of camera, buttons and LEDs; UsageError where the board has no place for them."""

@@ -94,14 +94,15 @@ SDRAM_PINS = {"command": "command", "bank": "bank", "address": "address", "mask"
 class FromFlash:
     """What reads the weights of a board's design and keeps what it learns: part of its top module."""
 
-    def _readers(self, config, clock_hz, chip, offset, latency, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None):
+    def _readers(self, config, clock_hz, chip, offset, latency, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None,
+                 keep_blocks=True):
         """Make `reader`, `store` and `keeper`, None where there are none; returns the members at their pins.
 
         Parameters: as `BoardTop` has them.
         """
         self.reader = self.store = None
         yields = keep_base is not None
-        self.keeper = self._keeper(config, clock_hz, chip, latency, keep_base) if yields else None
+        self.keeper = self._keeper(config, clock_hz, chip, latency, keep_base, keep_blocks) if yields else None
         self.flash_ratio = flash_ratio
         members = {}
         double = config.way == "double"
@@ -120,8 +121,8 @@ class FromFlash:
             members |= {f"sdram_{name}": pin for name, pin in pins.items()}
         return members
 
-    def _keeper(self, config, clock_hz, chip, latency, keep_base):
-        return Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, None, clock_hz, latency)
+    def _keeper(self, config, clock_hz, chip, latency, keep_base, keep_blocks):
+        return Keeper(SlotPlan(config.learning), Widths(config).row, keep_base, self.mark, clock_hz, latency, keep_blocks)
 
     def _flash(self, m, ports, abort, link):
         """Weights from the flash, or from an SDRAM that is filled from it, as `ports` of the accelerator.
@@ -192,13 +193,14 @@ class BoardTop(FromFlash, wiring.Component):
       ratio of 2.
     - keep_base, int or None: with config.keeps: address of the slots in the flash (`SlotPlan.base`).  None: nothing is kept, as
       in a simulated board.
+    - keep_blocks: `blocks` of the keeper.
     - timeout_bits, result_bits, ahead: as `HostLink` has them.  result_bits None: from the cycles of a frame and of a lesson.
 
     Timing: `HostLink` and `Accelerator` determine it.
     """
 
     def __init__(self, config, *, model, clock_hz, clocks, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1,
-                 keep_base=None, timeout_bits=21, result_bits=None, ahead=False):
+                 keep_base=None, keep_blocks=True, timeout_bits=21, result_bits=None, ahead=False):
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
         if result_bits is None:
@@ -215,7 +217,7 @@ class BoardTop(FromFlash, wiring.Component):
         members = {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
             "ready": Out(1), "active": Out(1), "fault": Out(1)}  # LEDs
-        members |= self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base)
+        members |= self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base, keep_blocks)
         if keep_base is not None:
             self.unkept = Signal()  # something is to be kept, or is being kept
             members["keeping"] = Out(1)  # what was learned is being kept or loaded, and answers wait

@@ -45,12 +45,13 @@ class DeviceTop(FromFlash, wiring.Component):
     Parameters:
     - config, AcceleratorConfig: with `camera`.
     - clock_hz: frequency of sync.
-    - chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base: as `BoardTop` has them.
+    - chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base, keep_blocks: as `BoardTop` has them.
 
     Timing: From the last line of a sensor's window to the loaded image some 300 clocks; then `machine.cycles` without the loading.
     """
 
-    def __init__(self, config, *, clock_hz, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None):
+    def __init__(self, config, *, clock_hz, chip=None, offset=0, latency=0, sdram=None, sdram_latency=0, flash_ratio=1, keep_base=None,
+                 keep_blocks=True):
         self.config = config
         self.mark = protocol.config_mark(config.id)
         self.sensor, plan = SENSORS[config.camera], config.learning
@@ -75,7 +76,8 @@ class DeviceTop(FromFlash, wiring.Component):
             # after the other, as integers with a sign; strobes when its class is taken; whether it is dropped, since the image was torn.
             "sign": Out(range(len(self.signs))), "answer": Out(label), "choice": Out(label + 1),
             "logit": Out(config.score_bits), "logit_valid": Out(1), "taken": Out(1), "torn": Out(1)}
-        super().__init__(members | self._readers(config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base))
+        super().__init__(members | self._readers(
+            config, clock_hz, chip, offset, latency, sdram, sdram_latency, flash_ratio, keep_base, keep_blocks))
 
     def elaborate(self, platform):
         m = Module()

@@ -6,6 +6,7 @@ import pytest
 from amaranth import Const
 from amaranth.sim import Simulator
 
+from fbnn_hw import checkpoints, design
 from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import Attempt, configure, plan
 from fbnn_hw.design.options import Options
@@ -100,6 +101,16 @@ def test_the_pins_of_a_camera(name):
     output = {"ice40": ".D_IN_0(", "ecp5": ".O("}[top.family]
     assert [name for cell in cells if output in cell.split(");\n")[0] and (name := cell.split()[0]) in ("sioc", "siod")] == ["siod"]
     assert pads.constraints(seen) == placed and set(seen.ports) == set(top.ports)
+
+
+@pytest.mark.parametrize("name, target, ahead, blocks", [
+    ("0.5mb", "ice40", False, True), ("0.5mb", "ice40", True, True), ("tiny", "ice40", False, False), ("1mb", "ecp5-25f", False, False)])
+def test_where_the_program_of_the_keeper_lies(name, target, ahead, blocks):
+    """In block RAM where there is some left, else in LUTs."""
+    planned = design.plan(checkpoints.load(f"{name}.pt"), target, weights="flash", keep=True, learn="nearest-mean")
+    one = board({"ice40": "icebreaker", "ecp5-25f": "ulx3s-25f"}[target])
+    top = pads.Pads(planned.config, one, plls.nearest(one, 30e6), 1_000_000, bytes(4), ahead)
+    assert top.core.keeper.blocks == blocks
 
 
 def test_a_board_without_a_place_for_a_camera():

@@ -3,12 +3,16 @@
 import pytest
 
 from fbnn_hw.base.errors import InputError
-from fbnn_hw.machine.kept import SlotMemory, newest
+from fbnn_hw.machine.kept import CRC_BYTES, PAGE, SlotMemory, SlotPlan, newest
+from fbnn_hw.machine.learner import LearnPlan
+from fbnn_hw.reference.learning import Head, LearnConfig
+from fbnn_hw.rtl.keeper_program import Program, program_size
 from tests.rtl.keeper.cuts import cut
 from tests.rtl.keeper.puppet import MARK, MODEL, Case, Puppet, build, plan, rng
 
 CASES = {"small": Case(plan()), "sectors": Case(plan(16, 20, 256), latency=1, base=0x80000, address_bits=10),
-         "means": Case(plan(4, 1, rule="nearest-mean", replays=0, thinning=0, prototype=0, unknown=True, forget=True), latency=0)}
+         "means": Case(plan(4, 1, rule="nearest-mean", replays=0, thinning=0, prototype=0, unknown=True, forget=True), latency=0),
+         "CRC in two pages": Case(plan(16, 3)), "CRC at a page": Case(plan(9, 6)), "CRC ends a page": Case(plan(3, 8))}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +52,25 @@ def test_states_are_kept(programs, name):
         keeper.fill(9)
         assert not keeper.restart().undoable and keeper.words() == first
         assert keeper.faults() == {} and keeper.state().stray == 0
+
+
+def test_pages_of_the_crc():
+    """Where the CRC begins and ends in its page."""
+    places = {name: (case.slot.bytes - CRC_BYTES) % PAGE for name, case in CASES.items() if name.startswith("CRC")}
+    assert places == {"CRC in two pages": PAGE - 2, "CRC at a page": 0, "CRC ends a page": PAGE - CRC_BYTES}
+
+
+@pytest.mark.parametrize("lanes", [16, 32, 64])
+def test_the_program_fits(lanes):
+    """It is as small as the choice of its memory says, for each size of a learner that an iCE40 holds, and for wider words."""
+    for slots in range(1, 260, 13):
+        for classes in (3, 16, 64):
+            for options in ({}, {"rule": "nearest-mean", "replays": 0, "thinning": 0, "prototype": 0}):
+                config = LearnConfig(classes, slots, 4, confidence=3, **options)
+                slot = SlotPlan(LearnPlan.of(Head(1024), config, 4, lanes, 2, learn_base=6400))
+                program = Program(slot, MARK, 0, 22 - (slot.room - 1).bit_length(), 16)
+                words, bits = program_size(slot.plan.host_bits)
+                assert len(program.memory) <= words and program.layout.size <= bits
 
 
 def test_slots_of_the_codec_are_loaded(programs):

@@ -43,7 +43,7 @@ class Case:
 
 def build(case, folder):
     """The program of a case."""
-    keeper = Keeper(case.slot, case.address_bits, case.base, MARK, None, case.clock_hz, latency=case.latency)
+    keeper = Keeper(case.slot, case.address_bits, case.base, MARK, case.clock_hz, latency=case.latency)
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "keeper.v"
