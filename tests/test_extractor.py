@@ -15,6 +15,7 @@ import extractor  # noqa: E402
 import few_shot  # noqa: E402
 import pasted  # noqa: E402
 import things  # noqa: E402
+import through_camera  # noqa: E402
 
 import fbnn_hw  # noqa: E402
 
@@ -204,3 +205,15 @@ def test_drawings_and_photographs():
         (seen, labels), (unseen, truth) = things.pictures(kind, 2, 0)
         assert seen.shape == (40, 3, 32, 32) and unseen.shape == (120, 3, 32, 32) and labels.tolist() == [0] * 20 + [1] * 20
         assert seen.std() > 20 and np.bincount(truth).tolist() == [60, 60]
+
+
+def test_things_through_a_camera(monkeypatch):
+    """Two things are known by both ways; the pictures are those that things.py has."""
+    if not (find_spec("skimage") and find_spec("sklearn")):
+        pytest.skip("scikit-image or scikit-learn is not there, whose photographs are the things")
+    monkeypatch.setattr(through_camera, "CLASSES", 2)
+    found = through_camera.of_things(fbnn_hw.load("teach.pt"), 1)
+    assert all(len(right) == 120 and right.mean() > 0.8 for right in found.values())
+    (large, _), _ = things.pictures("photographs", 2, 0, 128)
+    (small, _), _ = things.pictures("photographs", 2, 0)
+    assert (through_camera.WAYS["as they are"](large) == small).all()

@@ -81,8 +81,8 @@ def drawing(parts):
     return image.crop(image.getbbox())
 
 
-def picture(thing, background, random, moving):
-    """uint8 (3, 32, 32) as a chip sees it; moving: as a thing is tested, else as it is taught."""
+def picture(thing, background, random, moving, side=SEEN):
+    """uint8 (3, side, side), by default as a chip sees it; moving: as a thing is tested, else as it is taught."""
     size = random.uniform(0.65, 1.0) if moving else random.uniform(0.75, 0.95)
     scale = size * SIDE / max(thing.size)
     angle, shift = (20, 0.15) if moving else (8, 0.08)
@@ -96,19 +96,20 @@ def picture(thing, background, random, moving):
     if random.random() < 0.5:
         image = image.filter(ImageFilter.GaussianBlur(random.uniform(0, 1.5)))
     noisy = np.clip(np.asarray(image, float) + random.normal(0, 8, (SIDE, SIDE, 3)), 0, 255).astype(np.uint8)
-    return np.asarray(Image.fromarray(noisy).resize((SEEN, SEEN), Image.Resampling.LANCZOS)).transpose(2, 0, 1)
+    return np.asarray(Image.fromarray(noisy).resize((side, side), Image.Resampling.LANCZOS)).transpose(2, 0, 1)
 
 
-def pictures(kind, classes, seed):
-    """(images uint8 (N, 3, 32, 32), labels) to teach, thing after thing, and the same to test, of `classes` things that the seed draws."""
+def pictures(kind, classes, seed, side=SEEN):
+    """(images uint8 (N, 3, side, side), labels) to teach, thing after thing, and the same to test, of `classes` things, which the seed
+    draws."""
     random = np.random.default_rng(seed)
     backgrounds = [photograph(name).resize((256, 256)) for name in BACKGROUNDS]
     taught, tested, table = [], [], PHOTOGRAPHS if kind == "photographs" else DRAWINGS
     for name in random.permutation(sorted(table))[:classes]:
         thing = photograph(table[name][0]).crop(table[name][1]) if kind == "photographs" else drawing(table[name])
         one, other = random.permutation(len(backgrounds))[:2]
-        taught += [picture(thing, backgrounds[one], random, False) for _ in range(TAUGHT)]
-        tested += [picture(thing, backgrounds[other], random, True) for _ in range(TESTED)]
+        taught += [picture(thing, backgrounds[one], random, False, side) for _ in range(TAUGHT)]
+        tested += [picture(thing, backgrounds[other], random, True, side) for _ in range(TESTED)]
     numbers = np.arange(classes)
     return (np.stack(taught), numbers.repeat(TAUGHT)), (np.stack(tested), numbers.repeat(TESTED))
 
