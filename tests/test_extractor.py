@@ -37,7 +37,7 @@ def plain(images):
 
 
 def options(steps, weights=extractor.WEIGHTS):
-    return Namespace(steps=steps, model="0.5mb", init=None, norm="bn", weights=weights, precision="float32")
+    return Namespace(steps=steps, model="0.5mb", init=None, rate=extractor.RATE, norm="bn", weights=weights, precision="float32")
 
 
 @pytest.fixture

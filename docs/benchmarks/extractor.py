@@ -53,7 +53,7 @@ SHAPES = 2500
 PHOTOGRAPHS, CUT, DRAWN, SHARING = 128, 16, 32, 4
 """Of a step: photographs, of which the first `CUT` are cut out, too; drawings; second pictures before the same background."""
 TEMPERATURE, RATE, DECAY, WARMUP, C = 0.1, 2e-3, 0.02, 150, 0.05
-"""The first two terms: of the losses of drawings, and the highest rate.  C: of alpha, small for many classes."""
+"""The first: of the losses of drawings.  RATE: the highest, by default.  C: of alpha, small for many classes."""
 WEIGHTS = (0.2, 0.2, 1, 1)
 """Of the losses: drawings that are alike, which of them it is, the teacher, classes of the photographs."""
 SKIN = {"1f3fb", "1f3fc", "1f3fd", "1f3fe", "1f3ff"}
@@ -195,7 +195,7 @@ class Training(Stepwise):
         self.projection = torch.nn.Linear(size, features.shape[1])
         self.which = torch.nn.Linear(size, len(things.drawn), bias=False)
         parameters = [parameter for part in (self.model, self.projection, self.which) for parameter in part.parameters()]
-        optimizer = torch.optim.AdamW(parameters, RATE, weight_decay=DECAY, fused=True)
+        optimizer = torch.optim.AdamW(parameters, options.rate, weight_decay=DECAY, fused=True)
         super().__init__(out.with_suffix(".state"), STATE, VERSION,
                          {"model": self.model, "projection": self.projection, "which": self.which, "optimizer": optimizer}, 2,
                          ("loss", "alike", "which", "teacher", "classes", "right"), 50)
@@ -217,7 +217,7 @@ class Training(Stepwise):
             taught(latent[:PHOTOGRAPHS], self.features[photos].float() - self.centre, self.projection),
             F.cross_entropy(told * self.model.alpha, labels)])
         loss = parts @ self.weights
-        self._update(loss, RATE, WARMUP)
+        self._update(loss, self.options.rate, WARMUP)
         self.sums += torch.cat([loss.detach()[None], parts.detach(), (told.argmax(1) == labels).float().mean()[None]])
 
     def save(self):
@@ -230,8 +230,8 @@ class Training(Stepwise):
         """How the file came about; epochs are passes over the photographs."""
         images = len(self.things.labels)
         passes = round(self.step * PHOTOGRAPHS / images)
-        choices = {"photographs": PHOTOGRAPHS, "cut": CUT, "drawn": DRAWN, "sharing": SHARING, "temperature": TEMPERATURE, "lr": RATE,
-                   "decay": DECAY, "warmup": WARMUP, "c": C, **{name: getattr(self.options, name) for name in
+        choices = {"photographs": PHOTOGRAPHS, "cut": CUT, "drawn": DRAWN, "sharing": SHARING, "temperature": TEMPERATURE,
+                   "lr": self.options.rate, "decay": DECAY, "warmup": WARMUP, "c": C, **{name: getattr(self.options, name) for name in
                                                                ("model", "init", "norm", "precision", "steps", "weights")}}
         return {"command": command(sys.argv), "data": "Tiny ImageNet, 180 of its 200 classes", "held_out": list(HELD_OUT),
                 "beside": "emoji-datasource-google 16.0.0, @lobehub/fluent-emoji-3d 1.1.0, random shapes",
@@ -265,6 +265,7 @@ def main():
     sub.add_argument("--steps", type=int, default=14_000)
     sub.add_argument("--model", default="0.5mb", help="whose layers are trained")
     sub.add_argument("--init", help="a checkpoint of these layers, whose bits are begun with")
+    sub.add_argument("--rate", type=float, default=RATE, help="the highest one (default: %(default)s)")
     sub.add_argument("--norm", choices=("bn", "scales"), default="bn", help="bn: batch norm, which ends as thresholds")
     sub.add_argument("--weights", type=float, nargs=4, default=WEIGHTS, metavar=("ALIKE", "WHICH", "TEACHER", "CLASSES"))
     sub.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of the maps between layers")
