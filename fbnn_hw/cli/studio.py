@@ -17,8 +17,8 @@ GROUP = "learn"
 SUMMARY = "teach a board, or its gates in a browser, on a page: as one HTML file, or served on this machine"
 EXAMPLES = (
     ("fbnn-hw studio --page teach.html", "one file with the gates of the youngest design that learns; it needs no Python and no network"),
-    ("fbnn-hw studio --board virtual", "the page on this machine, before the virtual board; before a real one: --port auto"),
-    ("fbnn-hw studio DIR --board virtual", "a design with a camera: the page of the simulated device, its lens, buttons, LEDs and flash"),
+    ("fbnn-hw studio --board virtual", "the page on this machine, before the virtual board, or for a camera the simulated "
+     "device; before a real board: --port auto"),
 )
 HTTP = 8765
 VIRTUAL_PATIENCE = 150
