@@ -18,6 +18,9 @@ def run(args, out, design, images):
     for name in ("stall", "latent", "netlist", "waves"):
         if getattr(args, name):
             raise UsageError(f"--{name}: expected without --bitstream, which shows a chip by its pins alone")
+    if design.config.camera:
+        raise UsageError(f"--bitstream: {design.folder} has a camera in place of the link, expected a design without; `fbnn-hw build` "
+                         "compares its bitstream with the netlist")
     board, where = _build(args.bitstream, design)
     record = bitstream.stored(where)
     if not record or not record.get("bitstream"):

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fbnn_hw import checkpoints
 from fbnn_hw.cli import main
 from fbnn_hw.design import generate
 from fbnn_hw.machine import timing
@@ -302,3 +303,9 @@ def test_a_folder_of_any_name(design, tmp_path, cli):
     assert code == 0 and "every layer equal" in out, err
     code, out, err = cli("report", folder)
     assert code == 0 and not err and "\N{REPLACEMENT CHARACTER}" in (folder / "report.html").read_text("utf-8")
+
+
+def test_the_bitstream_of_a_camera_has_no_line(tmp_path, cli):
+    made = generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, camera="ov7670")
+    code, _, err = cli("simulate", made.folder, "--bitstream", "icebreaker")
+    assert code == 2 and "has a camera in place of the link, expected a design without" in err, err
