@@ -5,13 +5,8 @@ from pathlib import Path
 
 from ..design import Design
 from ..link.chip import ChipState
-from ..machine import protocol
 from ..machine.kept import SLOTS, SlotMemory, SlotPlan, newest
 from .taught import Taught
-
-
-def _marks(design: Design) -> tuple[bytes, bytes]:
-    return protocol.config_mark(design.config.id), bytes.fromhex(design.model_mark)
 
 
 def _state(design: Design, memory: SlotMemory) -> ChipState:
@@ -26,8 +21,8 @@ def unpack(data: bytes, where: str | Path, design: Design) -> Taught:
     """
     slot = SlotPlan(design.config.learning)
     slots = [data[place:place + slot.bytes] for place in range(0, max(1, len(data) - slot.bytes + 1), slot.room)][:SLOTS]
-    best = newest(slot, slots, *_marks(design))
-    memory, _ = SlotMemory.unpack(slot, slots[best or 0], *_marks(design), str(where))
+    best = newest(slot, slots, *design.marks)
+    memory, _ = SlotMemory.unpack(slot, slots[best or 0], *design.marks, str(where))
     return Taught((), _state(design, memory).snapshot())
 
 
@@ -36,7 +31,7 @@ def pack(taught: Taught, design: Design) -> bytes:
     slot = SlotPlan(design.config.learning)
     memory = SlotMemory(slot)
     _state(design, memory).restore(taught.snapshot)
-    return memory.pack(*_marks(design)).ljust(SLOTS * slot.room, b"\xff")
+    return memory.pack(*design.marks).ljust(SLOTS * slot.room, b"\xff")
 
 
 def read(path: str | Path, design: Design | None) -> Taught:

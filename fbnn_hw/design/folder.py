@@ -11,6 +11,7 @@ from ..base.errors import InputError, UsageError, is_name, show, whole
 from ..base.progress import silent
 from ..ir import file as ir_file
 from ..machine.config import AcceleratorConfig
+from ..machine.protocol import config_mark
 from ..targets import TARGETS
 
 MOST_BYTES = 2 ** 28
@@ -102,6 +103,11 @@ class Design:
     def model_mark(self) -> str:
         """The model mark, 8 hexadecimal digits: it names the network with its weights.  A board answers with it."""
         return self.manifest["ir_sha256"][:8]
+
+    @property
+    def marks(self) -> tuple[bytes, bytes]:
+        """The marks of configuration and model, 4 bytes each, as a flash slot has them."""
+        return config_mark(self.config.id), bytes.fromhex(self.model_mark)
 
     @property
     def classes(self) -> list[str]:

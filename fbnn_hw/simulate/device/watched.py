@@ -20,7 +20,7 @@ import numpy as np
 
 from ...base.errors import FbnnError, InputError
 from ...machine.kept import SlotMemory, SlotPlan
-from ...machine.protocol import Space, config_mark
+from ...machine.protocol import Space
 from ...reference import camera
 from ...rtl.camera.sensors import SENSORS
 from .device import PS, SimulatedDevice, words
@@ -42,7 +42,7 @@ class Watched:
     """The line between a page and a device, as the server takes it (`link.client.Transport`).  Time goes on while the line is open."""
 
     def __init__(self, design, device: SimulatedDevice) -> None:
-        self.design, self.device = design, device
+        self.design, self.device, self._plan = design, device, SlotPlan(design.config.learning)
         self._asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._told: queue.Queue[bytes] = queue.Queue(1)
         self._trouble: FbnnError | None = None
@@ -120,9 +120,8 @@ class Watched:
 
     def _slot(self, data):
         """What a flash slot has, in words."""
-        slot, marks = SlotPlan(self.design.config.learning), (config_mark(self.design.config.id), bytes.fromhex(self.design.model_mark))
         try:
-            memory, sequence = SlotMemory.unpack(slot, data, *marks)
+            memory, sequence = SlotMemory.unpack(self._plan, data, *self.design.marks)
         except InputError as error:
             return str(error).removeprefix("slot: ").partition(",")[0]
         return f"state {sequence}, {memory.peek(Space.SCALARS, 0, 1)[0]} classes"
