@@ -28,7 +28,7 @@ __all__ = ["Board", "Design", "export", "generate", "load", "nn"]
 
 _PARTS = ("foreign", "nn")
 sys.modules[f"{__name__}.errors"] = errors  # its name for users of the package
-_HOMES = {"Board": "board", "Design": "design", "export": "nn.trace", "generate": "design", "load": "checkpoints"}
+_HOMES = {"Board": "board", "Design": "design", "export": "nn.trace", "generate": "design", "load": "ir.shipped"}
 
 
 def __getattr__(name):

@@ -11,8 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
 from fbnn_hw.base.errors import FitError
+from fbnn_hw.ir import shipped
 from tests import strategies
 
 FILE = Path(__file__).with_name("fixtures") / "corpus.json"
@@ -30,7 +31,7 @@ def cases():
         label = network if isinstance(network, str) else f"{network[0]}{network[1]}"
         found[" ".join([label, target, *(f"{key}={value}" for key, value in options.items())])] = network, target, options
 
-    for name in checkpoints.shipped():
+    for name in shipped.names():
         for target in ("ice40", "generic"):
             add(name, target, **EMPTY.get(name, {}))
     for name in ("0.5mb.pt", "tiny.pt"):
@@ -59,7 +60,7 @@ def cases():
 
 def made(network, target, options):
     """What a design is, as plain values; {"refused": the message} where it does not fit."""
-    net = checkpoints.load(network) if isinstance(network, str) else getattr(strategies, network[0])(network[1])
+    net = shipped.load(network) if isinstance(network, str) else getattr(strategies, network[0])(network[1])
     try:
         planned = design.plan(net, target, **options)
     except FitError as error:

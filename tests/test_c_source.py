@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints
 from fbnn_hw.cli import main
 from fbnn_hw.design import c99
+from fbnn_hw.ir import shipped
 from fbnn_hw.reference import inference
 from tests import strategies
 from tests.quick import quick
@@ -45,9 +45,9 @@ def test_random_networks(tmp_path, network, seed):
     check(tmp_path, network(300 + seed), *CHECKED)
 
 
-@pytest.mark.parametrize("name", quick(checkpoints.shipped(), "tiny.pt", "0.5mb-t.pt"))
+@pytest.mark.parametrize("name", quick(shipped.names(), "tiny.pt", "0.5mb-t.pt"))
 def test_shipped_networks(tmp_path, name):
-    check(tmp_path, checkpoints.load(name), "-O2")
+    check(tmp_path, shipped.load(name), "-O2")
 
 
 def test_names_that_c_would_read_otherwise(tmp_path):
@@ -65,7 +65,7 @@ def test_an_instruction_for_the_count_of_ones(tmp_path):
 
 def test_maps_share_memory():
     """Maps that are not needed at the same time lie in the same place: fewer words than all of them together."""
-    source = c99.Source(checkpoints.load("tiny.pt"))
+    source = c99.Source(shipped.load("tiny.pt"))
     places, total = source.places()
     assert total < sum(source.maps.values()) * 0.8 and min(places.values()) == 0
 
@@ -80,7 +80,7 @@ def folder(tmp_path_factory):
 
 def test_the_command_writes_a_folder_that_compiles(folder, capsys):
     assert sorted(path.name for path in folder.iterdir()) == ["main.c", "network.c", "network.h"]
-    assert (folder / "network.c").read_text() == c99.files(checkpoints.load("tiny.pt"))["network.c"]
+    assert (folder / "network.c").read_text() == c99.files(shipped.load("tiny.pt"))["network.c"]
     subprocess.run([*COMPILER, *STRICT, "-c", "-o", "network.o", "network.c"], cwd=folder, check=True)
     (folder / "network.o").unlink()
 

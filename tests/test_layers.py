@@ -20,7 +20,6 @@ ALLOWED = {
     "base": set(),
     "ir": {"base"},
     "data": {"base"},
-    "checkpoints": {"base", "ir"},
     "reference": IR,
     "foreign": IR,
     "machine": IR | {"reference"},
@@ -37,7 +36,7 @@ ALLOWED = {
     "board": MACHINE | {"data", "link", "design", "simulate"},
     "litex": {"base", "machine", "design"},
     "studio": {"base", "data", "machine", "link", "design"},
-    "cli": MACHINE | {"checkpoints", "foreign", "compile", "targets", "rtl", "fpga", "simulate", "link", "report", "nn", "data",
+    "cli": MACHINE | {"foreign", "compile", "targets", "rtl", "fpga", "simulate", "link", "report", "nn", "data",
                       "train", "design", "board", "studio", "__init__"},
 }
 TORCH = {"nn", "train"}
@@ -120,7 +119,7 @@ def test_parts_that_the_documentation_names_come_with_the_package():
 
 
 @pytest.mark.parametrize("module", ["board", "cli", "cli._common", "ir.models", "ir.checkpoint", "ir.file", "reference.inference",
-                                    "checkpoints"])
+                                    "ir.shipped"])
 def test_importing_these_does_not_load_torch(module):
     program = f"import sys, fbnn_hw.{module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import marked
 
-from fbnn_hw import checkpoints
+from fbnn_hw.ir import shipped
 from fbnn_hw.report.svg import Canvas
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ def ours():
     builds = fastest()
     points = {}
     for name in NETWORKS:
-        network, build = checkpoints.load(checkpoints.FOLDER / f"{name}.pt"), builds.get(name, {})
+        network, build = shipped.load(shipped.FOLDER / f"{name}.pt"), builds.get(name, {})
         points[name] = {"accuracy": network.training["test_accuracy"], "weight_bits": network.topology.weight_bits(),
                         "macs": network.topology.macs(), "cycles": build.get("cycles"),
                         "frames_per_second": build.get("frames_per_second"), "cells": build.get("used", {}).get("ICESTORM_LC")}

@@ -23,7 +23,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from fbnn_hw import design as designs
-from fbnn_hw.checkpoints import load
+from fbnn_hw.ir.shipped import load
 from fbnn_hw.machine import device
 from fbnn_hw.machine.kept import SlotPlan
 from fbnn_hw.machine.learner import ACT_LATENCY, LearnPlan

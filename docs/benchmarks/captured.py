@@ -25,9 +25,9 @@ from pathlib import Path
 
 import torch
 
-from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
 from fbnn_hw.ir.models import build
+from fbnn_hw.ir.shipped import resolve
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.train import record, start

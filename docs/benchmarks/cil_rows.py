@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 
 from fbnn_hw.base import files
-from fbnn_hw.checkpoints import resolve
 from fbnn_hw.data import datasets
+from fbnn_hw.ir.shipped import resolve
 from fbnn_hw.train import metrics, scenarios, start
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.config import TrainConfig, flag

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from fbnn_hw import checkpoints
 from fbnn_hw.data.datasets import test_images
 from fbnn_hw.design import c99
+from fbnn_hw.ir import shipped
 from fbnn_hw.reference import inference
 
 
@@ -154,7 +154,7 @@ def falls(code, begin):
 def main():
     print("| network | processor | instructions | cycles, estimated | images/s at 150 MHz |\n|---|---|---|---|---|")
     for name in sys.argv[1:]:
-        network = checkpoints.load(name)
+        network = shipped.load(name)
         [picture] = test_images(network.topology.image_size, COUNT)
         for title, processor in PROCESSORS.items():
             with tempfile.TemporaryDirectory() as work:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
 from fbnn_hw.data.datasets import test_images
 from fbnn_hw.design import c99
 from fbnn_hw.design.registers import DRIVER
+from fbnn_hw.ir import shipped
 from fbnn_hw.reference import inference
 from tests.emit import test_soc as soc
 
@@ -48,7 +49,7 @@ def software(network, images, work):
 def main():
     print("| network | engine | engine and driver | share of the engine's own | network.c | times as many |\n|---|---|---|---|---|---|")
     for name in sys.argv[1:]:
-        network = checkpoints.load(name)
+        network = shipped.load(name)
         images = test_images(network.topology.image_size, COUNT)
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             engine, call = accelerated(network, images, Path(one))

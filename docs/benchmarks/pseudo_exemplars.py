@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 
 from fbnn_hw.base import bits
-from fbnn_hw.checkpoints import resolve
+from fbnn_hw.ir.shipped import resolve
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.train.chip_study import Study, StudyOptions
 from fbnn_hw.train.metrics import mean_and_deviation

@@ -13,7 +13,7 @@ from decimal import Decimal
 import numpy as np
 
 from fbnn_hw.base import bits
-from fbnn_hw.checkpoints import resolve
+from fbnn_hw.ir.shipped import resolve
 from fbnn_hw.reference.learning import Head, LearnConfig, Learner
 from fbnn_hw.reference.learning.rules import Metaplastic, metaplastic_table
 from fbnn_hw.train.chip_study import Study, StudyOptions

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import marked
 
-from fbnn_hw.checkpoints import FOLDER, shipped
 from fbnn_hw.design import registers
 from fbnn_hw.ir.checkpoint import read
+from fbnn_hw.ir.shipped import FOLDER, names
 from fbnn_hw.machine.registers import REGISTERS
 from fbnn_hw.machine.step import FIELDS
 
@@ -47,7 +47,7 @@ def builds():
 def table():
     """Lines of the table, one row a shipped checkpoint."""
     rows = ["| file | weight bits | classes | accuracy | training images | epochs | trained on | seed |", f"|{'---|' * 8}"]
-    for name in shipped():
+    for name in names():
         network = read(FOLDER / name)
         record = network.training
         accuracy, images, data = (record.get(key) for key in ("test_accuracy", "test_images", "data"))

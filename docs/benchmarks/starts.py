@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 from area import measure
 
-from fbnn_hw.checkpoints import load
 from fbnn_hw.compile import area
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.ir.shipped import load
 from fbnn_hw.rtl.accelerator_top import Accelerator
 from fbnn_hw.targets import target
 

@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
 from fbnn_hw.base import files
+from fbnn_hw.ir import shipped
 from fbnn_hw.simulate import wasm
 from fbnn_hw.studio import page
 
@@ -30,7 +31,7 @@ LEARNER = {"learn": "nearest-mean", "max_classes": 16, "unknown": True, "forget"
 
 def made(folder, network=None, **engine) -> design.Design:
     """The design of the page, generated under a folder.  network: another one than `MODEL`'s.  engine: other sizes than `ENGINE`'s."""
-    return design.generate(network or checkpoints.load(MODEL), "generic", out=folder, **LEARNER, **ENGINE | engine)
+    return design.generate(network or shipped.load(MODEL), "generic", out=folder, **LEARNER, **ENGINE | engine)
 
 
 def sized(guide, text):

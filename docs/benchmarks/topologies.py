@@ -94,8 +94,8 @@ def train(text, data, epochs=EPOCHS, out=None):
     import torch
     from captured import RECIPE
 
-    from fbnn_hw.checkpoints import resolve
     from fbnn_hw.data import datasets
+    from fbnn_hw.ir.shipped import resolve
     from fbnn_hw.nn.network import FBNN
     from fbnn_hw.train.config import TrainConfig
     from fbnn_hw.train.offline import Interrupted, Trainer

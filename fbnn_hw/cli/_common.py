@@ -294,10 +294,10 @@ def once(flag: str, values: Sequence) -> None:
 
 
 def add_model(parser: Parser, required: bool = True) -> None:
-    from ..checkpoints import shipped
+    from ..ir.shipped import names
 
     completed(parser.add_argument("--model", required=required, metavar="NAME.pt",
-                                  help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt"), shipped)
+                                  help="a checkpoint: a path, or the name of a shipped one such as 3mb.pt"), names)
 
 
 def add_design(parser: Parser, meaning: str) -> None:
@@ -415,7 +415,7 @@ def set_threads(args: Args) -> None:
 
 def checkpoint(name: str, classifies: bool = False) -> tuple[Path, "Network"]:
     """(path, "Network") of --model.  classifies: raises InputError where it has no class."""
-    from ..checkpoints import load
+    from ..ir.shipped import load
 
     network = load(name)
     if classifies and not network.topology.classes:

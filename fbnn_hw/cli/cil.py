@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base import extras, files
 from ..base.errors import UsageError
-from ..checkpoints import resolve
+from ..ir.shipped import resolve
 from ..report import cil as report
 from ..train import sweep
 from ..train.cil_config import LOSS_NAMES, OF_TRAIN, REPLAYS, STRATEGIES, CilConfig

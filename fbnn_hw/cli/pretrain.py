@@ -6,8 +6,8 @@ from typing import Any
 
 from ..base import extras, files
 from ..base.errors import UsageError
-from ..checkpoints import resolve
 from ..ir.models import AIRBENCH, CHOICES, FLOATING, MODELS
+from ..ir.shipped import resolve
 from ..train.scenarios import SCENARIOS, Scenario
 from . import _common
 from ._common import Args, Output, Parser

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..base import files
 from ..base.errors import InputError, UsageError, nearest
-from ..checkpoints import resolve
 from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
+from ..ir.shipped import resolve
 from ..train import results as recorded
 from ..train.scenarios import SCENARIOS
 from ..train.sweep import finished, path_in, result_path, under_way

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..base import extras, files
 from ..base.errors import InputError, UsageError
-from ..checkpoints import resolve
 from ..ir.models import MODELS
+from ..ir.shipped import resolve
 from ..train import config as recipes
 from ..train import sweep
 from ..train.config import TrainConfig

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints
 from fbnn_hw.base.errors import InputError
 from fbnn_hw.compile import plan
 from fbnn_hw.ir import ops as op
+from fbnn_hw.ir import shipped
 from fbnn_hw.ir.network import Network, Topology
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import TARGETS, page
@@ -186,7 +186,7 @@ def tried(topology, target, forge, folder):
 
 def planned(path, target):
     """What `generate` does before it writes Verilog."""
-    plan.plan(checkpoints.load(path), TARGETS[target])
+    plan.plan(shipped.load(path), TARGETS[target])
 
 
 @pytest.mark.parametrize("number", range(12))

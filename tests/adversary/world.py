@@ -51,7 +51,7 @@ class World:
     @cached_property
     def learner(self):
         """The `Design` of `small`, which learns."""
-        from fbnn_hw.checkpoints import load
+        from fbnn_hw.ir.shipped import load
 
         return design.generate(load(str(self.small)), "ice40", out=self.root / "rtl_out", learn=True, max_classes=4, exemplars=6, outputs=4)
 
@@ -64,14 +64,14 @@ class World:
     @cached_property
     def wide(self):
         """A `Design` of `tiny`, for pictures of 32 x 32 pixels, whose weights come from a flash."""
-        from fbnn_hw.checkpoints import load
+        from fbnn_hw.ir.shipped import load
 
         return design.generate(load(str(self.tiny)), "ice40", out=self.root / "rtl_out")
 
     @cached_property
     def ready(self):
         """`learner` in another folder, its virtual board compiled: what is interrupted there is the lesson."""
-        from fbnn_hw.checkpoints import load
+        from fbnn_hw.ir.shipped import load
 
         made = design.generate(load(str(self.small)), "ice40", out=self.root / "ready", learn=True, max_classes=4, exemplars=6, outputs=4)
         virtual.VirtualBoard(made.folder)

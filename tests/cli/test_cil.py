@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-from fbnn_hw import checkpoints
+from fbnn_hw.ir import shipped
 
 
 @pytest.fixture(scope="module")
@@ -178,13 +178,13 @@ def test_a_network_that_cannot_be_saved_leaves_the_state(cli, answer, extractor,
 
 
 def test_init_that_is_missing(refused, tmp_path):
-    shipped = ", ".join(checkpoints.shipped())
+    names = ", ".join(shipped.names())
     assert refused(*BASE, "--init", "absent-network.pt", "--out", tmp_path / "a.json") == (
-        3, f"fbnn-hw cil: --init absent-network.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
+        3, f"fbnn-hw cil: --init absent-network.pt: no such file, and no shipped checkpoint of that name; shipped are {names}")
     pretrain = ("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--out", tmp_path / "f.pt")
     for norm in ("scales", "bn"):
         assert refused(*pretrain, "--init", "absent-network.pt", "--norm", norm) == (
-            3, f"fbnn-hw pretrain: --init absent-network.pt: no such file, and no shipped checkpoint of that name; shipped are {shipped}")
+            3, f"fbnn-hw pretrain: --init absent-network.pt: no such file, and no shipped checkpoint of that name; shipped are {names}")
 
 
 def test_an_interrupt_before_anything_is_kept(cli, extractor, tmp_path, monkeypatch):

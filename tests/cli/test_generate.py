@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fbnn_hw import checkpoints
 from fbnn_hw.ir import ops as op
+from fbnn_hw.ir import shipped
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.targets import TARGETS
@@ -18,7 +18,7 @@ FILES = {"accelerator.core", "accelerator.sdc", "accelerator.v", "accelerator.vl
          "config.json", "diagram.svg", "estimate.json", "expected.hex", "golden.hex", "sim.v",
          "golden.npz", "instance.v", "layout.json", "manifest.json", "network.json", "parameters.vh", "simulator.py",
          "test_accelerator.py", "testbench.v", "weights.hex"}
-SHIPPED = Path(checkpoints.__file__).parent
+SHIPPED = shipped.FOLDER
 SMALL = ("--model", "0.5mb.pt", "--target", "generic", "--lanes", "16", "--outputs", "4")
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints
 from fbnn_hw.cli import main
 from fbnn_hw.design import generate
+from fbnn_hw.ir import shipped
 from fbnn_hw.machine import timing
 from fbnn_hw.simulate import simulator
 from tests import strategies
@@ -306,6 +306,6 @@ def test_a_folder_of_any_name(design, tmp_path, cli):
 
 
 def test_the_bitstream_of_a_camera_has_no_line(tmp_path, cli):
-    made = generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, camera="ov7670")
+    made = generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, camera="ov7670")
     code, _, err = cli("simulate", made.folder, "--bitstream", "icebreaker")
     assert code == 2 and "has a camera in place of the link, expected a design without" in err, err

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fbnn_hw.base.errors import FitError
-from fbnn_hw.checkpoints import load
 from fbnn_hw.compile import area
 from fbnn_hw.compile.plan import Attempt, configure, plan
+from fbnn_hw.ir.shipped import load
 from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.targets.test_targets import network

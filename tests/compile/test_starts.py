@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints
 from fbnn_hw.base import bits
 from fbnn_hw.base.errors import FitError
 from fbnn_hw.compile import area
 from fbnn_hw.compile.plan import plan
+from fbnn_hw.ir import shipped
 from fbnn_hw.machine import starts
 from fbnn_hw.targets import TARGETS
 from tests import strategies
@@ -44,7 +44,7 @@ def test_lists(name):
 
 def test_the_faster_way_that_fits_is_taken():
     """0.5mb-t has few reads a block, so a start read costs more there than a bias word, but fewer LUTs."""
-    network, part = checkpoints.load("0.5mb-t.pt"), TARGETS["ice40"]
+    network, part = shipped.load("0.5mb-t.pt"), TARGETS["ice40"]
     ways = {way: plan(network, replace(part, starts=(way,)), 4, 16, 8) for way in ("word", "read")}
     assert ways["word"].frame.total < ways["read"].frame.total
     luts = {way: area.lut4(planned.config, part) for way, planned in ways.items()}

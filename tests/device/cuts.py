@@ -14,7 +14,8 @@ from collections import Counter
 
 import numpy as np
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
+from fbnn_hw.ir import shipped
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.machine import protocol
 from fbnn_hw.machine.kept import SlotMemory, SlotPlan, newest
@@ -29,7 +30,7 @@ LESSON = 4
 
 def made(out):
     """tiny.pt that learns and keeps three classes, with an OV7670."""
-    return design.generate(checkpoints.load("tiny.pt"), "ice40", out=out, learn="nearest-mean", max_classes=CLASSES, unknown=True,
+    return design.generate(shipped.load("tiny.pt"), "ice40", out=out, learn="nearest-mean", max_classes=CLASSES, unknown=True,
                            forget=True, keep=True, camera="ov7670", weights="flash", outputs=4)
 
 

@@ -7,7 +7,8 @@ import random
 import sys
 import tempfile
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
+from fbnn_hw.ir import shipped
 from fbnn_hw.reference import camera, inference
 from fbnn_hw.simulate.device.device import PS, SimulatedDevice
 from tests import strategies
@@ -21,7 +22,7 @@ STEP = 2 * MS
 
 def made(out, **options):
     """(tiny.pt with an OV7670, its network).  options: of `generate`."""
-    network = checkpoints.load("tiny.pt")
+    network = shipped.load("tiny.pt")
     return design.generate(network, "ice40", camera="ov7670", out=out, **options), network
 
 

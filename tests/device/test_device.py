@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
 from fbnn_hw.base.errors import InputError, UsageError
+from fbnn_hw.ir import shipped
 from fbnn_hw.reference import camera
 from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, lines, pbm, scene, shows, words
 from tests import strategies
@@ -76,7 +77,7 @@ def test_a_display_shows_what_leds_and_logits_say(plain):
 
 def test_no_display_is_asked_for_nothing(tmp_path):
     with pytest.raises(UsageError, match="--display ssd1306: hangs on the wires of a sensor, expected --camera ov7670 or hm01b0"):
-        design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, display="ssd1306")
+        design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, display="ssd1306")
 
 
 @pytest.mark.parametrize("sensor, part", [("ov7670", Ov7670), ("hm01b0", Hm01b0)])
@@ -92,7 +93,7 @@ def test_the_scene_is_where_the_window_looks(sensor, part):
 
 
 def test_a_design_without_a_camera(tmp_path):
-    made = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path)
+    made = design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path)
     with pytest.raises(UsageError, match="has no camera, expected a design of fbnn-hw generate --camera"):
         SimulatedDevice(made)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
 from fbnn_hw.design import c99
 from fbnn_hw.design.registers import DRIVER
+from fbnn_hw.ir import shipped
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate import simulator
 from tests import strategies
@@ -104,7 +105,7 @@ def test_a_processor_classifies_and_teaches(tmp_path):
 def test_a_processor_teaches_tiny(tmp_path):
     from fbnn_hw.data.datasets import test_images
 
-    made = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, learn=True, wrapper="wishbone")
+    made = design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, learn=True, wrapper="wishbone")
     spent = lesson_in_the_system(made, test_images(32, 10), [-1] * 5 + [10] * 3 + [-1] * 2, tmp_path, "-O1")
     engine = made.estimate["cycles"]
     print(f"{engine} cycles of the engine, {max(spent[1:])} of the call")

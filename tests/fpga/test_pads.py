@@ -6,11 +6,12 @@ import pytest
 from amaranth import Const
 from amaranth.sim import Simulator
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
 from fbnn_hw.base.errors import UsageError
 from fbnn_hw.compile.plan import Attempt, configure, plan
 from fbnn_hw.design.options import Options
 from fbnn_hw.fpga import pads, plls
+from fbnn_hw.ir import shipped
 from fbnn_hw.rtl.qspi_flash import VOLATILE_QE
 from fbnn_hw.rtl.sdram import CHIPS
 from fbnn_hw.targets import TARGETS
@@ -107,7 +108,7 @@ def test_the_pins_of_a_camera(name):
     ("0.5mb", "ice40", False, True), ("0.5mb", "ice40", True, True), ("tiny", "ice40", False, False), ("1mb", "ecp5-25f", False, False)])
 def test_where_the_program_of_the_keeper_lies(name, target, ahead, blocks):
     """In block RAM where there is some left, else in LUTs."""
-    planned = design.plan(checkpoints.load(f"{name}.pt"), target, weights="flash", keep=True, learn="nearest-mean")
+    planned = design.plan(shipped.load(f"{name}.pt"), target, weights="flash", keep=True, learn="nearest-mean")
     one = board({"ice40": "icebreaker", "ecp5-25f": "ulx3s-25f"}[target])
     top = pads.Pads(planned.config, one, plls.nearest(one, 30e6), 1_000_000, bytes(4), ahead)
     assert top.core.keeper.blocks == blocks

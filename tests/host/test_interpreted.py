@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints, cli
+from fbnn_hw import cli
 from fbnn_hw import design as designs
 from fbnn_hw.base import bits
 from fbnn_hw.base.errors import InputError, UsageError
@@ -18,6 +18,7 @@ from fbnn_hw.board.interpreted import NOTE, InterpretedBoard
 from fbnn_hw.board.taught import Taught
 from fbnn_hw.cli import main, studio
 from fbnn_hw.design import Design
+from fbnn_hw.ir import shipped
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.client import Client
 from fbnn_hw.link.transport import Serial
@@ -99,7 +100,7 @@ def test_a_lesson_is_that_of_the_reference(family, target, made):
     ("fast.pt", "ice40", {"weights": "flash-2x"}), ("2", "generic", {})))
 def test_logits_are_those_of_the_reference(name, target, options, tmp_path):
     """Late rows, an SDRAM, levels, lists of reads."""
-    network = checkpoints.load(name) if name.endswith(".pt") else strategies.network_2(int(name))
+    network = shipped.load(name) if name.endswith(".pt") else strategies.network_2(int(name))
     design = designs.generate(network, target, out=tmp_path, **options)
     images = strategies.images(1, 3, design.config.size)
     with Board.interpreted(design) as board:

@@ -19,9 +19,8 @@ import numpy as np
 import pytest
 import torch
 
-from fbnn_hw import checkpoints
 from fbnn_hw.base.errors import InputError
-from fbnn_hw.ir import checkpoint, models
+from fbnn_hw.ir import checkpoint, models, shipped
 from fbnn_hw.nn import checkpoint as writer
 from fbnn_hw.reference import inference
 from tests import strategies
@@ -105,7 +104,7 @@ def test_round_trip(seed, path):
     assert values["architecture"] == [o.to_dict() for o in network.topology.ops] and values["version"] == network.topology.version()
 
 
-@pytest.mark.parametrize("path", sorted(Path(checkpoints.__file__).parent.glob("*.pt")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(shipped.FOLDER.glob("*.pt")), ids=lambda path: path.name)
 def test_shipped_files_would_be_written_as_they_are(path):
     values, written = torch.load(path, weights_only=True), checkpoint.to_plain(checkpoint.read(path))
     for key in ("weights", "thresholds"):

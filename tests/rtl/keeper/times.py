@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from fbnn_hw import design as designs
-from fbnn_hw.checkpoints import load
+from fbnn_hw.ir.shipped import load
 from fbnn_hw.rtl.sequencer import Widths
 from tests.rtl.keeper.puppet import Case, Puppet, build
 

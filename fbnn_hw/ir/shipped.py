@@ -1,15 +1,16 @@
-"""The checkpoints that ship with the package, the *.pt files of this folder, and a float network that teaches, airbench.state."""
+"""The checkpoints that ship with the package, checkpoints/*.pt, and a float network that teaches, airbench.state."""
 
 import os
 import sys
 from pathlib import Path
 
 from ..base.errors import InputError, nearest, show
+from .checkpoint import read
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "checkpoints"
 
 
-def shipped(suffix=".pt"):
+def names(suffix=".pt"):
     """File names of the shipped checkpoints, or with ".state" of the shipped teachers, sorted."""
     return sorted(path.name for path in FOLDER.glob(f"*{suffix}"))
 
@@ -27,19 +28,17 @@ def resolve(name, flag="--model", suffix=".pt"):
     if os.path.exists(path):  # False, too, for a name that no system allows
         return path
     for candidate in (str(name), f"{name}{suffix}"):
-        if candidate in shipped(suffix):
+        if candidate in names(suffix):
             print(f"fbnn-hw: taking the shipped {kind} {candidate}", file=sys.stderr)
             return FOLDER / candidate
-    raise InputError(f"{flag} {name}: no such file, and no shipped {kind} of that name; shipped are {', '.join(shipped(suffix)) or 'none'}"
-                     f"{nearest(str(name), shipped(suffix))}")
+    raise InputError(f"{flag} {name}: no such file, and no shipped {kind} of that name; shipped are {', '.join(names(suffix)) or 'none'}"
+                     f"{nearest(str(name), names(suffix))}")
 
 
 def load(name, flag="--model"):
-    """The `ir.network.Network` of a checkpoint, of which nothing is run.
+    """The `network.Network` of a checkpoint, of which nothing is run.
 
     name: a file, or the name of a shipped checkpoint, with or without `.pt`.  flag: what an error calls it.  Raises InputError where
     there is no such file, or the file is no checkpoint.
     """
-    from ..ir.checkpoint import read
-
     return read(resolve(name, flag))

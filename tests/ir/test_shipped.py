@@ -6,9 +6,8 @@ import os
 import pytest
 import torch
 
-from fbnn_hw import checkpoints
 from fbnn_hw.data import datasets
-from fbnn_hw.ir import checkpoint
+from fbnn_hw.ir import checkpoint, shipped
 from fbnn_hw.ir.models import build
 from fbnn_hw.nn.network import load
 from fbnn_hw.train.offline import predict
@@ -52,10 +51,10 @@ FIRST = {
 """Those of the first tenth of these images."""
 
 
-@pytest.mark.parametrize("name", checkpoints.shipped())
+@pytest.mark.parametrize("name", shipped.names())
 def test_record_and_logits(name):
     """On a tenth of the images, or on all of them with FBNN_SLOW=1."""
-    network = checkpoint.read(checkpoints.FOLDER / name)
+    network = checkpoint.read(shipped.FOLDER / name)
     record = network.training
     for key in ("command", "data", "epochs", "best_epoch", "train_images", "hardware", "device", "threads", "torch", "seed", "config"):
         assert record[key] is not None, key
@@ -73,7 +72,7 @@ def test_record_and_logits(name):
 def test_the_teacher_that_ships(name, most):
     """It gets all but `most` of the 300 images right; float arithmetic of other processors may move an image or two."""
     data = datasets.load("fixture")
-    teacher = Teacher(checkpoints.resolve(name, "--teacher", ".state"), build("tiny", data.classes))
+    teacher = Teacher(shipped.resolve(name, "--teacher", ".state"), build("tiny", data.classes))
     right = teacher.logits(torch.from_numpy(data.images)).argmax(1) == torch.from_numpy(data.labels)
     assert len(right) == 300 and (~right).sum() <= most + 2
-    assert teacher.description["name"] == name and checkpoints.shipped(".state") == [f"{name}.state"]
+    assert teacher.description["name"] == name and shipped.names(".state") == [f"{name}.state"]
