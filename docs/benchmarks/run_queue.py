@@ -27,6 +27,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,7 +96,10 @@ def start(argv, source, folder, data_dir):
     """The process of a command line, at the lowest priority."""
     environment = {**os.environ, "PYTHONPATH": str(source), "FBNN_DATA": str(data_dir), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with (folder / "log").open("a") as log:
-        return subprocess.Popen([*NICE, *argv], cwd=folder, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen([*NICE, *argv], cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
+    with suppress(OSError):  # a Linux that shares its processors among sessions has a priority of each, and heeds no other between them
+        Path(f"/proc/{process.pid}/autogroup").write_text("19")
+    return process
 
 
 def ready_folder(run, runs, folder):
