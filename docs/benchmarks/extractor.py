@@ -50,7 +50,7 @@ TERMS = ("Tiny ImageNet and the weights of EfficientNet-Lite0 come from ImageNet
          "commercial; a product needs an extractor of other pictures and another teacher")
 SHAPES = 2500
 """Sprites of random shapes."""
-PHOTOGRAPHS, CUT, DRAWN, SHARING = 128, 16, 32, 4
+PHOTOGRAPHS, CUT, DRAWN, SHARING = 128, 16, 48, 4
 """Of a step: photographs, of which the first `CUT` are cut out, too; drawings; second pictures before the same background."""
 TEMPERATURE, RATE, DECAY, WARMUP, C = 0.1, 2e-3, 0.02, 150, 0.05
 """The first: of the losses of drawings.  RATE: the highest, by default.  C: of alpha, small for many classes."""
