@@ -41,6 +41,8 @@ KEPT = ("kind", "board", "clock_mhz", "baud", "ahead", "nextpnr_options", "flash
         "minutes")
 COMMAND = re.compile(r"^    \((\d+)\) (fbnn-hw .*)$", re.M)
 """A row's number and its command, below the table."""
+QUOTED = re.compile(r"(\| \[row \((\d+)\)\]\([^)]*\))(?:, version [\d.]+)? \|")
+"""A cell that links to a row: the link, the row's number."""
 LOGIC = ("ICESTORM_LC", "TRELLIS_COMB", "LUT4")
 """What nextpnr calls a cell with a LUT4, by family."""
 RAMS = ("ICESTORM_RAM", "DP16KD", "BSRAM")
@@ -324,13 +326,20 @@ def netlists():
 
 
 def updated(text):
-    """The page's text with the tables of now.  Links to a row, "[row (N)]", go to the row that now has the command of row N."""
+    """The page's text with the tables of now.
+
+    Links to a row, "[row (N)]", go to the row that now has the command of row N.  A cell with such a link alone names the version of a
+    build that is not of today's hardware.
+    """
     before, block, after = marked.parts(text, BEGIN)
     numbers = {record["command"]: number for number, record in enumerate(records().values(), start=1)}
+    versions = {str(number): f", version {record['version']}" for number, record in enumerate(records().values(), start=1)
+                if record.get("superseded")}
     moved = {number: numbers.get(command, number) for number, command in COMMAND.findall(block)}
 
     def renumbered(part):
-        return re.sub(r"\[row \((\d+)\)\]", lambda link: f"[row ({moved.get(link[1], link[1])})]", part)
+        part = re.sub(r"\[row \((\d+)\)\]", lambda link: f"[row ({moved.get(link[1], link[1])})]", part)
+        return QUOTED.sub(lambda cell: f"{cell[1]}{versions.get(cell[2], '')} |", part)
     return marked.joined(renumbered(before), BEGIN, tables(), renumbered(after))
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GUIDES = tuple(f"docs/{name}.md" for name in ("first-board", "teaching", "on-chip-learning", "networks", "data", "training", "integration",
-                                              "processor", "asic", "energy", "cil", "strategies", "cluster", "device"))
+                                              "processor", "asic", "energy", "cil", "strategies", "cluster", "device", "studio"))
 PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)

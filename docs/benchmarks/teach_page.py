@@ -1,4 +1,4 @@
-"""Writes docs/teach.html, the page with the gates of a design in it, its size in docs/teaching.md, and the page's module of the
+"""Writes docs/teach.html, the page with the gates of a design in it, its size in docs/studio.md, and the page's module of the
 protocol's numbers.
 
     python docs/benchmarks/teach_page.py
@@ -22,9 +22,9 @@ from fbnn_hw.studio import page
 
 MODEL = "teach.pt"
 FILE = Path(__file__).parents[1] / "teach.html"
-GUIDE = FILE.with_name("teaching.md")
+GUIDE = FILE.with_name("studio.md")
 ENGINE = {"pixels": 8, "lanes": 32, "outputs": 32}
-"""The shape of the array in the gates; docs/teaching.md has its figures."""
+"""The shape of the array in the gates; docs/studio.md has its figures."""
 LEARNER = {"learn": "nearest-mean", "max_classes": 16, "unknown": True, "forget": True}
 """Those of `generate --target ice40 --learn nearest-mean --unknown --forget`, so that snapshots of both are of one configuration."""
 

@@ -190,6 +190,8 @@ class Options:
         if self.camera and network.topology.image_size != SIZE:
             raise UsageError(f"--camera {self.camera}: gives images of {SIZE} x {SIZE}, {network.topology.name} takes "
                              f"{network.topology.image_size} x {network.topology.image_size}")
+        if self.learn:
+            Head.of_latent(network.topology)  # refuses a network without a latent
         if self.learn in ADDING:
             return network.extractor(LATENT)
         return network.extractor(LATENT, classes=False) if self.learn and self.start == "empty" else network

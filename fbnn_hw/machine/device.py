@@ -1,7 +1,7 @@
 """What a device without a computer shows and does: its buttons, its signs, and the state machine between camera and accelerator.
 
-`rtl.device_top` is built from these tables, `simulate.device` says what they mean, and docs/device.md repeats them.  On a display a sign
-has its name.
+`rtl.device_top` is built from these tables, `simulate.device` says what they mean, and docs/device.md and
+docs/device-hardware.md repeat them.  On a display a sign has its name.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,8 @@ class Keeper(wiring.Component):
     - latency: as `FlashReader` has it, up to 2.
     - blocks: whether its program lies in block RAM.  Else it is logic, some 600 LUT4.
 
-    Timing: A bit of the flash takes 4 cycles, a word of the learner's memory 2 + the access more.  docs/device.md has the times of a save.
+    Timing: A bit of the flash takes 4 cycles, a word of the learner's memory 2 + the access more.
+    docs/device-hardware.md has the times of a save.
 
     Resources: Three block RAMs of an iCE40.
     """

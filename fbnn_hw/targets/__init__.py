@@ -281,7 +281,7 @@ ECP5: dict[str, Any] = {"ring_words": 512, "flash_hz": 50_000_000, "memory_regis
 # flash reader (3196 that learn by replay became 5132 cells, 3271 with start reads 5172, 3439 of an earlier version 5483, 3131 that do
 # not learn 4595, 3734 with lists of reads 5256);
 # clock_hz and learn_hz are at most 0.95 of what the worst of three seeds reached with 0.5mb and 3mb: docs/benchmarks.md.  limits_hz is
-# what one seed reached with teach.pt before a camera, which keeps what it learns: docs/device.md.
+# what one seed reached with teach.pt before a camera, which keeps what it learns: docs/device-hardware.md.
 # On ECP5 each design was routed from one seed; the slowest is res3mb.  With an SDRAM, of 3mb on the LFE5U-25F, 8 x 32 x 16 (17,381 LUTs
 # here, 19,118 with link and readers) was not routed at 80 MHz, nor 4 x 64 x 16 (15,911 here) at 85 MHz: thousands of wires stayed in
 # conflict.

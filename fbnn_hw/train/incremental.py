@@ -289,8 +289,9 @@ class Incremental:
     def _teach(self):
         """Teach `self.task` to a strategy that is a `Learner`, without the samples that are held back for validation."""
         t, began = self.task, time.monotonic()
-        of = np.isin(self.train_labels, self.tasks[t]) & ~self.held_back
-        self.learner.learn(self.train_samples[of].numpy(), self.train_labels[of])
+        of = np.isin(self.train_labels, self.tasks[t])
+        for take, part in ((self.learner.hold, of & self.held_back), (self.learner.learn, of & ~self.held_back)):
+            take(self.train_samples[part].numpy(), self.train_labels[part])
         self._record(t, self.learner.epochs, time.monotonic() - began, self.learner.epochs)
         self.task = t + 1
         self.save()

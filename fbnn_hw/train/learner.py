@@ -77,6 +77,9 @@ class Learner:
     def __init__(self, problem: Problem):
         self.problem = problem
 
+    def hold(self, latents: np.ndarray, labels: np.ndarray) -> None:
+        """The samples of a task that are held back for validation, in the form of `learn`, which comes next.  Without --validation none."""
+
     def learn(self, latents: np.ndarray, labels: np.ndarray) -> None:
         """Learn the samples of one task, uint8 bits (N, latent), with labels, int64 (N,).  They do not come again."""
         raise NotImplementedError

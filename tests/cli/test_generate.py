@@ -148,6 +148,13 @@ def lying_nowhere(cli, tmp_path, latent, *flags):
     return folder
 
 
+@pytest.mark.parametrize("rule", [("--learn",), ("--learn", "nearest-mean"), ("--learn", "--start", "empty")])
+def test_a_network_without_a_latent_does_not_learn(cli, tmp_path, rule):
+    checkpoint.save(tmp_path / "small.pt", strategies.fill(topology(8, 2, conv(16), POOL, GAP), 5))
+    code, out, err = cli("generate", "--model", tmp_path / "small.pt", "--target", "ice40", "--out", tmp_path / "out", *rule)
+    assert code == 3 and err.endswith("has no layer named latent, expected a feature extractor that ends in one\n") and not out
+
+
 @LYING_NOWHERE
 def test_a_latent_that_lies_nowhere_is_not_handed_out(cli, tmp_path, latent):
     code, out, err = cli("simulate", lying_nowhere(cli, tmp_path, latent), "--latent")

@@ -586,6 +586,39 @@ def design(tmp_path_factory):
     return teach_page.made(tmp_path_factory.mktemp("teach"))
 
 
+PORTS = """
+  class Port {
+    constructor(name) { Object.assign(this, {name, opened: 0, forgotten: false}); }
+    async open() {
+      if (this.readable) throw new DOMException("it is open", "InvalidStateError");
+      this.opened++;
+      this.readable = new ReadableStream();
+      this.writable = new WritableStream({write() { throw new Error("nobody listens"); }});
+    }
+    async close() { this.readable = this.writable = null; }
+    async forget() { this.forgotten = true; }
+  }
+  window.ports = [];
+  Object.defineProperty(navigator, "serial", {value: {
+    async getPorts() { return window.ports.filter((port) => !port.forgotten); },
+    async requestPort() { return window.ports[window.ports.push(new Port(window.ports.length)) - 1]; }}});
+"""
+"""Ports of Web Serial at which nobody answers; each choice gives another one."""
+
+
+def test_a_port_at_which_no_board_answers_is_given_back(context, small, tmp_path):
+    """The browser asks for a port again, and takes neither the wrong one nor one that the page still holds."""
+    (tmp_path / "board.html").write_text(pages.write(small), encoding="utf-8")
+    page = context.new_page()
+    page.add_init_script(PORTS)
+    page.goto((tmp_path / "board.html").as_uri())  # without gates the serial port is the first of its lines
+    for choice in (1, 2):
+        until(page, f"window.ports.length === {choice} && {SAID}.includes('plug it in again')")
+        until(page, f"window.ports[{choice - 1}].forgotten && !window.ports[{choice - 1}].readable")
+        page.click("#trouble-retry")
+    until(page, "window.ports.length === 3")
+
+
 @pytest.mark.skipif(not FILE.exists(), reason="no docs/teach.html")
 def test_the_file_is_what_its_command_writes(design):
     """But for the bytes of the compiler."""

@@ -360,8 +360,15 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
     assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == 6 * 64
     scenario = scenarios.get("fbnn_mine_order:ONE_BY_ONE")
     assert scenario.split(0, "fpt") == [(c,) for c in range(4, 10)]
+    assert scenarios.get("fbnn_mine_order:SHIPS_FIRST").split(0, "fpt") == [(8, 9), (4, 6), (5, 7)]
     result = make(origin, strategy="fbnn_mine_replay:MyReplay", buffer_mb=0.01, setting="rpt").run()
     assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == 10_000
+    for flags in (dict(balanced=True), dict(loss="focal", recipe=replace(BASE.recipe, schedule="cosine", patience=0, ema=0.9)),
+                  dict(recipe=replace(BASE.recipe, validation=0, schedule="cosine", patience=0))):
+        ours, theirs = (make(origin, strategy=name, buffer_mb=0.01, setting="fpt", **flags).run()
+                        for name in ("fbnn_mine_replay:MyReplay", "replay"))
+        assert [task["confusion"] for task in ours["tasks"]] == [task["confusion"] for task in theirs["tasks"]], flags
+        assert ours["epochs"] == theirs["epochs"]
     recipe = replace(BASE.recipe, epochs=12, lr=5e-3)
     config = replace(BASE, strategy="fbnn_mine_tuning:FineTuning", buffer_mb=0, replay="native", knobs={"slower": 2.0}, recipe=recipe)
     run = Incremental(config, TRAIN, TEST, origin)

@@ -135,7 +135,14 @@ const connect = doing(async () => {
   board.client = null;
   draw();
   say("connecting");
-  await board.connect(await openLine(by("transport").value));
+  const line = await openLine(by("transport").value);
+  try {
+    await board.connect(line);
+  } catch (error) {  // its port would stay taken; and it may be another's port, so the browser asks for one again
+    await line.close();
+    await line.port?.forget?.();
+    throw error;
+  }
   calm();
   say(`connected to ${board.line.name}`);
   if (!view && board.known) await firstExample();
