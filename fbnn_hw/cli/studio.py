@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from ..base import extras, files
-from ..base.errors import UsageError
+from ..base.errors import InputError, UsageError
 from . import _board, _common
 from ._common import Args, Output, Parser
 
@@ -27,7 +27,8 @@ VIRTUAL_PATIENCE = 150
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="DIR",
-                        help="what `fbnn-hw generate --learn` wrote (default: the youngest folder in rtl_out that learns)")
+                        help="what `fbnn-hw generate --learn` wrote (default: the youngest folder in rtl_out that "
+                        "learns; with --port, the one that the board holds)")
     parser.add_argument("--page", metavar="FILE", help="write the page, gates included, into one file")
     board = parser.add_argument_group("the board behind a served page")
     board.add_argument("--port", metavar="DEVICE", help="serial port of a board, such as /dev/ttyUSB1; auto: the one that is plugged in")
@@ -50,7 +51,10 @@ def run(args: Args, out: Output) -> None:
         raise UsageError("--no-browser: has no meaning with --page, which opens nothing")
     if not args.http < 1 << 16:
         raise UsageError(f"--http {args.http}: expected a port below 65536")
-    design = Design(args.folder or newest(learns=True))
+    if args.port and not args.folder:
+        design = _held(args, out)
+    else:
+        design = Design(args.folder or newest(learns=True))
     if design.config.camera:
         return _serve_device(args, design, out)
     page.check(design)
@@ -58,6 +62,17 @@ def run(args: Args, out: Output) -> None:
         _write(Path(args.page), design, out)
     else:
         _serve(args, design, out)
+
+
+def _held(args, out):
+    """The design that the board at --port names, of rtl_out or of a ready image."""
+    from ..board import Board
+
+    with Board.open(_board.port(args), baud=args.baud, note=out.note) as board:
+        if board.design is None:
+            raise InputError(f"{board.client.name}: holds configuration {board.identity.config.hex()}, which no folder of rtl_out and no "
+                             "ready image has; name the folder that was flashed")
+        return board.design
 
 
 def _write(path, design, out):

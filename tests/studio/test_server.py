@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -129,6 +130,18 @@ server.HEADERS_S = 2
 studio = server.Studio("<p>the page</p>", None, int(sys.argv[1]), "t")
 studio.run(lambda: print("listens", flush=True))
 """
+
+
+def test_a_board_at_a_port_says_which_design_it_holds(small, tmp_path, monkeypatch):
+    from fbnn_hw.simulate.virtual import VirtualBoard
+
+    monkeypatch.chdir(tmp_path)
+    with VirtualBoard(small.folder) as board:
+        args, out = SimpleNamespace(port=board.port, baud=1_000_000), SimpleNamespace(note=print)
+        with pytest.raises(InputError, match="holds configuration .*, which no folder of rtl_out and no ready image has; name the folder"):
+            studio_verb._held(args, out)
+        Path("rtl_out").symlink_to(small.folder.parent)
+        assert studio_verb._held(args, out).folder.resolve() == small.folder.resolve()
 
 
 def test_connections_that_ask_for_nothing(tmp_path):
