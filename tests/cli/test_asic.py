@@ -1,7 +1,10 @@
 """`fbnn-hw asic`, with a small Liberty file of the tests' own."""
 
 import json
+import re
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -125,6 +128,19 @@ def test_the_gates_give_the_bits(design, library, macros, answer, cli, monkeypat
     monkeypatch.setattr(asic, "synthesise", synthesise)
     code, _, err = cli("asic", design.folder, "--liberty", library, "--images", 1)
     assert code in (3, 6) and str(design.folder) in err  # 3: so wrong that the bench has nothing to compare
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("iverilog"), reason="no iverilog")
+def test_the_netlist_in_icarus(design, library, cli, monkeypatch):
+    """The lines of docs/asic.md: every flip-flop and every bank begins at X."""
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "sta" else "/usr/bin/" + name)
+    assert cli("asic", design.folder, "--liberty", library, "--images", 1)[0] == 0
+    page = (Path(__file__).parents[2] / "docs/asic.md").read_text()
+    lines = re.search("    mkdir mine.*vvp sim.vvp\n", page, re.DOTALL)[0]
+    done = subprocess.run(["bash", "-ec", lines], cwd=design.folder, capture_output=True, text=True)
+    assert done.returncode == 0 and "all 4 logits are the reference's" in done.stdout, done.stdout + done.stderr
+    assert not re.search(r"\binitial\b", (design.folder / "mine/netlist.v").read_text() + (design.folder / "mine/cells.v").read_text())
 
 
 def test_what_it_refuses(design, library, refused, tmp_path, model):
