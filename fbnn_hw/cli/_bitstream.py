@@ -8,7 +8,7 @@ from ..base.errors import InputError, MismatchError, ToolError, UsageError
 def run(args, out, design, images):
     """Disassemble the bitstream of a design, run it behind the virtual board, and compare pictures and a lesson."""
     from ..board.proved import prove
-    from ..fpga import bitstream, disassembled, unpacked
+    from ..fpga import bitstream, disassembled, pads, unpacked
     from ..link.transport import Serial
     from ..machine.line import bit_clocks
     from ..rtl.qspi_flash import FlashChip
@@ -33,7 +33,8 @@ def run(args, out, design, images):
     text = disassembled.Disassembly(chip, board.package, record["pins"], tuple(board.low)).verilog()
     clocks = bit_clocks(record["clock_hz"], record["baud"])
     flash = FlashChip(width=board.flash["lines"]) if board.flash else FlashChip()
-    with virtual.alone(design.folder), ChipBoard(design.folder, text, hz, clocks, flash, board.flash.get("offset", 0), out.note) as running:
+    settings = hz, clocks, pads.SETTLES, flash, board.flash.get("offset", 0)
+    with virtual.alone(design.folder), ChipBoard(design.folder, text, *settings, out.note) as running:
         built = time.monotonic() - start
         with Serial(running.port) as line:
             proof = prove(line, design, images, out.progress)
