@@ -54,7 +54,7 @@ def test_its_answers(design):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks the pseudo-terminal up in /proc")
 def test_a_request_before_its_first_clock(design):
-    """A host that is quicker than the board, as where other programs have the processor: the request is on the line before the reset ends."""
+    """A host that is quicker than the board, as where others have the processor: its request is there before the reset ends."""
     running = board(design, LINKED)
     out, into = os.pipe()
     os.set_blocking(into, False)
