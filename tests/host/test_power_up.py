@@ -20,7 +20,8 @@ from tests import strategies
 OPTIONS = {"pixels": 4, "lanes": 16, "outputs": 4}
 LEARNERS = ("replay", "prototypes", "nearest-mean")
 KINDS = {"ice40": ("ice40", {}), "generic": ("generic", {}), "sdram": ("gowin", {"weights": "sdram"}), "ecp5": ("ecp5-25f", {}),
-         "xilinx7": ("xilinx7-35t", {})} | {rule: ("ice40", {"learn": rule, "max_classes": 4}) for rule in LEARNERS}
+         "xilinx7": ("xilinx7-35t", {})} | {
+    rule: ("ice40", {"learn": rule, "max_classes": 4} | ({"exemplars": 16} if rule == "replay" else {})) for rule in LEARNERS}
 SEED = 41
 RESET_PS = 4e12 / virtual.CLOCK_HZ
 """Four clocks, in which the pins still show what the flip-flops began with."""
