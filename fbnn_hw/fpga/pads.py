@@ -39,6 +39,8 @@ QUEUE = 4096
 """Bytes of the link's queue, at most."""
 SETTLE_BITS = 10
 """The reset lasts 2^n cycles after the PLL has locked, since the iCE40's block RAM cannot be read in the first microseconds."""
+SETTLES = (1 << SETTLE_BITS) + 16
+"""Clocks after which the reset has ended for sure, and the link hears."""
 
 
 class Pads(Elaboratable):

@@ -63,29 +63,41 @@ class SimulatedDevice:
     Raises UsageError for a design without a camera, InputError for a folder that lacks a file, ToolError where a tool fails.
     """
 
+    clock_hz: float = CLOCK_HZ
+    offset = virtual.OFFSET
+    arguments: tuple = ()
+    """More ones of the program."""
+    options: tuple = ()
+    """More ones of Verilator."""
+
     def __init__(self, design, seed=1, note=None, build_dir=None):
         from ...rtl.board_top import keep_room
         from ...rtl.device_top import DeviceTop
 
+        self._open(design, seed, note, build_dir or design.folder / "sim_build_device")
+        if self.config.weights != "stream":
+            simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
+        self.keep_base = keep_room(self.config, self.offset)[0] if self.config.keeps else None
+        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=self.offset, keep_base=self.keep_base)
+        self.signs, self.buttons = top.signs, top.buttons
+        source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
+        self._sources = [source, *virtual.accelerator_sources(design.folder.absolute())]
+
+    def _open(self, design, seed, note, build_dir):
+        """What any simulated device of a design has."""
         simulator.check_tools("the simulated device")
         self.config, self.seed = design.config, seed
         if not self.config.camera:
             raise UsageError(f"{design.folder}: has no camera, expected a design of fbnn-hw generate --camera")
         if self.config.way not in ("memory", "stream"):
             raise UsageError(f"{design.folder}: has its weights in {self.config.way}, expected them on the chip or in a flash")
-        self.build_dir = Path(build_dir or design.folder / "sim_build_device").absolute()
+        self.build_dir = Path(build_dir).absolute()
         self.build_dir.mkdir(parents=True, exist_ok=True)
         self.flash = "-"
         if self.config.weights == "stream":
             self.flash = "flash.bin"
             files.write(self.build_dir / self.flash, virtual.flash_image(design.folder))
-        else:
-            simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
-        self.keep_base = keep_room(self.config, virtual.OFFSET)[0] if self.config.keeps else None
-        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=virtual.OFFSET, keep_base=self.keep_base)
-        self.signs, self.buttons = top.signs, top.buttons
-        source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
-        self._sources, self._note = [source, *virtual.accelerator_sources(design.folder.absolute())], note
+        self._note = note
         self._process = self._folder = None
         self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
@@ -94,8 +106,9 @@ class SimulatedDevice:
         sources, note = self._sources, self._note
         program, own = simulator.executable("device"), SOURCES / "device.cpp"
         command = [*simulator.translation("device_top", self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
-                   "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
-        texts = [path.read_text() for path in (*sources, own, *sorted(SOURCES.glob("*.h")))] + [version("amaranth")]
+                   *self.options, f"-I{self.build_dir}", "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
+        read = (*sources, own, *sorted(SOURCES.glob("*.h")), *self.build_dir.glob("board.vh"))
+        texts = [path.read_text() for path in read] + [version("amaranth")]
 
         def say():
             if note:
@@ -107,7 +120,7 @@ class SimulatedDevice:
     def __enter__(self):
         program = self._compile()
         self._folder = tempfile.TemporaryDirectory()
-        arguments = [str(round(PS / CLOCK_HZ)), self.config.camera, str(self.seed), self.flash, str(virtual.OFFSET)]
+        arguments = [str(round(PS / self.clock_hz)), self.config.camera, str(self.seed), self.flash, str(self.offset), *self.arguments]
         self._process = subprocess.Popen([str(program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          text=True)
         return self
@@ -148,12 +161,16 @@ class SimulatedDevice:
         """Set an option of the model of a part: such as "stopped" of the sensor, "worn" of the flash, "absent" of the display."""
         self._tell(f"{part} {name} {value}")
 
-    def slots(self):
-        """The bytes of the three slots in which a design with a keeper has what it learned."""
+    def room(self):
+        """The bytes of the flash from the first of the slots on in which a design with a keeper has what it learned."""
         slot, path = SlotPlan(self.config.learning), Path(self._folder.name) / "slots.bin"
         self._tell(f"read {self.keep_base} {4 * slot.room} {path}")
         self.until(self.now)  # so that the file has been written
-        room = path.read_bytes()
+        return path.read_bytes()
+
+    def slots(self):
+        """The bytes of the three slots."""
+        slot, room = SlotPlan(self.config.learning), self.room()
         return [room[place:place + slot.bytes] for place in slot.places(0)]
 
     def picture(self):
