@@ -81,3 +81,29 @@ def test_a_computer_beside_the_camera(made):
         while not any(one.sign == "learning" for one in device.until(device.now + 20 * MS)):
             pass
         assert not device.faults
+
+
+@pytest.mark.slow
+def test_a_design_that_does_not_learn(tmp_path):
+    """A damaged image resets its accelerator, which loads its weights again; then camera and host get their answers as before."""
+    found = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, camera="hm01b0", weights="flash", outputs=4)
+    pictures = noise(2)
+    seen = camera.through(pictures, True)
+    expected = [tuple(row) for row in inference.logits(found.network, seen).tolist()]
+    with SimulatedDevice(found, seed=5, link=LINK) as device:
+        client = Client(DeviceLine(device), wait_s=0.4, ready_s=600)
+        device.show(pictures[0])
+        device.until(SETS_UP)
+        client.wait_ready()
+        assert client.see().logits == expected[0]
+        image = found.pixels(seen[1:])[0]
+        assert client.classify(image).logits == expected[1]
+        request = bytearray(protocol.encode(protocol.Opcode.CLASSIFY, image, 77))
+        request[-1] ^= 1
+        device.send(bytes(request))
+        device.until(device.now + 10 * MS)
+        client.wait_ready()
+        assert client.status().errors == 1
+        assert client.see().logits == expected[0] and client.classify(image).logits == expected[1]
+        device.until(device.now + 40 * MS)
+        assert tuple(following(device)[0]) == expected[0] and not device.faults
