@@ -107,6 +107,21 @@ def test_a_whole_board(duty_cycle, tmp_path):
     assert 2 * found.compute.cycles < found.compute.banks["accelerator.bank"] < 4 * found.compute.cycles
 
 
+@pytest.mark.slow
+def test_a_whole_device(tmp_path):
+    """A learner that knows all its classes from the flash, before a camera: the netlist's answers are the reference's."""
+    from fbnn_hw import checkpoints, design
+    from fbnn_hw.data import datasets
+
+    written = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, learn="nearest-mean", max_classes=3, camera="hm01b0",
+                              keep=True, weights="flash", outputs=4)
+    found = activity.measure(written, datasets.load("fixture").images[:2])
+    compute = written.estimate["cycles"] - written.estimate["load_cycles"]
+    assert 0 <= found.compute.cycles - compute < 1000 and found.lesson is None and not found.line_bytes
+    assert found.line.toggles["camera"] > found.compute.toggles["camera"] > 0 and found.flip_flops["keeper"] > 50
+    assert found.start.pins["flash_clocks"] > 2 * len(written.read("weights.bin")) and not found.waiting.pins["flash_clocks"]
+
+
 @pytest.mark.parametrize("path, part", [
     ("", "top"), (".link.receiver", "link"), (".core.link", "link"), (".core", "top"), (".accelerator", "accelerator.control"),
     (".accelerator.bank3", "accelerator.bank"), (".accelerator.address$155", "accelerator.address"),

@@ -23,13 +23,16 @@ module board ({ports});
     reg [63:0] activity_cycle = 0, flash_edges = 0, flash_clocks = 0, flash_selected = 0, driven_edges = 0;
     reg [9:0] flash_still = 0;
     reg started = 0;
-    wire [7:0] activity_phase = !started ? "S" : top.accelerator.step != 0 ? "C" : top.camera.active || !flash_still[9] ? "L" : "W";
+    reg seeing = 0;  // an image has begun, and has no class
+    wire [7:0] activity_phase = !started ? "S" : top.accelerator.step != 0 ? "C" :
+        top.camera.active || seeing || !flash_still[9] ? "L" : "W";
     reg [7:0] phase_before = "S";
     reg [2:0] driven_before = 0;
     wire [2:0] driven = {{xclk, sioc_low, siod_low}};
     always @(posedge clk) begin
         activity_cycle <= activity_cycle + 1;
         started <= started || !({starting});
+        seeing <= top.camera.active || seeing && !taken;
         driven_before <= driven;
         driven_edges <= driven_edges + $countones(driven_before ^ driven);
         {flash}
@@ -123,6 +126,8 @@ def measure(design, images, build, progress, note):
             bar.update()
             for number, image in enumerate(images):
                 device.show(image)
+                if number:
+                    _next(device)  # its frame may have begun before
                 _check(design, number, _next(device), expected[number].tolist())
                 bar.update()
             device.until(device.now + STEP)  # so that what it computes has ended
