@@ -14,12 +14,15 @@
 //   display NAME N   one of the display, such as absent
 //   seen FILE        writes what one sees on the display, 128 x 64 digits row by row
 //   read FROM N FILE writes so many bytes of the flash to a file
+//   line CLOCKS HEX  a host sends these bytes over the serial line, with so many clocks a bit
 //   until PS         goes on to this time
-// For each image a line on standard output: "image PS TORN LOGIT ...", without signs.  For each change of what is shown:
-// "at PS SIGN ANSWER CHOICE NUMBER FLAG READY FAULT", of a chip "at PS ? 0 0 NUMBER FLAG READY FAULT", and for each `until` "done PS", then its sensor's words, then a line
+// For each image a line on standard output: "image PS TORN LOGIT ...", without signs; for each byte that a host gets "byte HEX"; for each
+// change of what is shown: "at PS SIGN ANSWER CHOICE NUMBER FLAG READY FAULT", of a chip "at PS ? 0 0 NUMBER FLAG READY FAULT"; and for each
+// `until` "done PS", then its sensor's words, then a line
 // "fault COUNT WHAT" for each kind of fault, then an empty one.
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -38,8 +41,37 @@ constexpr uint64_t CONFIGURES = 1 * MS;  // from power-up to the design's first 
 constexpr int SELDOM = 64;               // clocks between two looks at the buttons
 constexpr int SETTLES = 3;               // clocks after which LEDs show a new sign
 
+// The host's end of the serial line: 8 bits, no parity, one stop bit.
+struct Line {
+    std::deque<uint8_t> queue;
+    int clocks = 4;
+    int sends = 0, gets = 0;      // clocks of the byte that are over, or 0 while the line rests
+    uint32_t out = 0, in = 0;
+
+    // The level of the host's wire in the next clock.
+    int level() {
+        if (!sends) {
+            if (queue.empty()) return 1;
+            out = queue.front() << 1 | ~0u << 9;
+            queue.pop_front();
+        }
+        const int bit = out >> sends / clocks & 1;
+        if (++sends == 11 * clocks) sends = 0;  // the stop bit lasts two bits
+        return bit;
+    }
+
+    void take(int level) {
+        if (!gets && level) return;
+        if (gets % clocks == clocks / 2) in = in >> 1 | level << 9;
+        if (++gets < 10 * clocks - clocks / 2 + 1) return;
+        printf("byte %02x\n", in >> 1 & 0xFF);
+        gets = 0;
+    }
+};
+
 struct Device {
     const uint64_t half;
+    Line line;
     std::unique_ptr<Sensor> sensor;
     Flash flash;
     Buttons buttons;
@@ -110,6 +142,12 @@ struct Device {
     }
     template <class Top> void draw(Top &, long) {}
 
+    template <class Top> auto talk(Top &top, int) -> decltype(void(top.rx)) {
+        line.take(top.tx);
+        top.rx = line.level();
+    }
+    template <class Top> void talk(Top &, long) {}
+
     template <class Top> auto store(Top &top, bool level, int) -> decltype(void(top.flash_select_n)) {
         const uint32_t pins = top.flash_select_n | pulse(top, level, 0) << 1 | top.flash_output << 4 | top.flash_enable << 8;
         if (pins == flash_pins) return;
@@ -150,6 +188,7 @@ struct Device {
     void clock() {
         top->clk = 0;
         hold(*top, 0);
+        talk(*top, 0);
         draw(*top, 0);
         top->eval();
         observe(*top, 0);
@@ -223,6 +262,9 @@ int main(int argc, char **argv) {
             for (int i = 0; i < 64 * 128; i++) file << device.display.lit(i / 128, i % 128);
         } else if (word == "read" && words >> number >> count >> what) {
             std::ofstream(what, std::ios::binary).write(static_cast<const char *>(held.data) + number, count);
+        } else if (word == "line" && words >> number >> what) {
+            device.line.clocks = number;
+            for (size_t i = 0; i + 1 < what.size(); i += 2) device.line.queue.push_back(std::stoul(what.substr(i, 2), nullptr, 16));
         } else if (word == "until" && words >> number) {
             device.until(number);
         } else {

@@ -58,7 +58,8 @@ def scene(sensor, picture):
 class SimulatedDevice:
     """A device at work: a context manager around its program.
 
-    design: design.Design with a camera.  seed: of all that is random in the parts.  note: called with a line before it compiles.
+    design: design.Design with a camera.  seed: of all that is random in the parts.  note: called with a line before it compiles.  link:
+    options of a `DeviceTop` with a link, beside its speed, or None.
 
     Raises UsageError for a design without a camera, InputError for a folder that lacks a file, ToolError where a tool fails.
     """
@@ -70,16 +71,17 @@ class SimulatedDevice:
     options: tuple = ()
     """More ones of Verilator."""
 
-    def __init__(self, design, seed=1, note=None, build_dir=None):
+    def __init__(self, design, seed=1, note=None, build_dir=None, link=None):
         from ...rtl.board_top import keep_room
         from ...rtl.device_top import DeviceTop
 
-        self._open(design, seed, note, build_dir or design.folder / "sim_build_device")
+        self._open(design, seed, note, build_dir or design.folder / f"sim_build_device{'_link' * (link is not None)}")
         if self.config.weights != "stream":
             simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
         self.keep_base = keep_room(self.config, self.offset)[0] if self.config.keeps else None
-        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=self.offset, keep_base=self.keep_base)
-        self.signs, self.buttons = top.signs, top.buttons
+        options = {} if link is None else {"model": bytes.fromhex(design.model_mark), "clocks": virtual.CLOCKS, **link}
+        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=self.offset, keep_base=self.keep_base, **options)
+        self.top, self.signs, self.buttons = top, top.signs, top.buttons
         source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
         self._sources = [source, *virtual.accelerator_sources(design.folder.absolute())]
 
@@ -97,16 +99,16 @@ class SimulatedDevice:
         if self.config.weights == "stream":
             self.flash = "flash.bin"
             files.write(self.build_dir / self.flash, virtual.flash_image(design.folder))
-        self._note = note
+        self._note, self.received = note, bytearray()  # from the link
         self._process = self._folder = None
         self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
-    def _compile(self):
+    def _compile(self, top="device_top", options=()):
         sources, note = self._sources, self._note
         program, own = simulator.executable("device"), SOURCES / "device.cpp"
-        command = [*simulator.translation("device_top", self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
-                   *self.options, f"-I{self.build_dir}", "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
+        command = [*simulator.translation(top, self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
+                   *self.options, *options, f"-I{self.build_dir}", "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
         read = (*sources, own, *sorted(SOURCES.glob("*.h")), *self.build_dir.glob("board.vh"))
         texts = [path.read_text() for path in read] + [version("amaranth")]
 
@@ -133,6 +135,12 @@ class SimulatedDevice:
         self._process.wait()
         self._folder.cleanup()
 
+    def _line(self):
+        """The next line of the program that is no byte from the link."""
+        while (line := self._process.stdout.readline()).startswith("byte "):
+            self.received.append(int(line.split()[1], 16))
+        return line
+
     def _tell(self, line):
         try:
             print(line, file=self._process.stdin, flush=True)
@@ -156,6 +164,10 @@ class SimulatedDevice:
     def power(self, on):
         """Switch the device on or off."""
         self._tell(f"power {int(on)}")
+
+    def send(self, data):
+        """Send bytes over the link."""
+        self._tell(f"line {virtual.CLOCKS} {data.hex()}")
 
     def set(self, name, value, part="sensor"):
         """Set an option of the model of a part: such as "stopped" of the sensor, "worn" of the flash, "absent" of the display."""
@@ -187,23 +199,23 @@ class SimulatedDevice:
         often} since power-up, `sensor` is what the sensor was set to.
         """
         self._tell(f"until {ps}")
-        seen, words, top = [], self._process.stdout.readline().split(), 1 << self.config.score_bits - 1
+        seen, words, top = [], self._line().split(), 1 << self.config.score_bits - 1
         while words and words[0] in ("at", "image"):
             time, sign, *numbers = words[1:]
             if words[0] == "image":
                 self.images.append((int(time), sign == "1", [(int(logit) ^ top) - top for logit in numbers]))
-                words = self._process.stdout.readline().split()
+                words = self._line().split()
                 continue
             one = self._seen(int(time), sign, *map(int, numbers))
             if (one.sign, one.value) != self._shown:  # another answer behind a sign is not seen
                 seen.append(one)
             self._shown = one.sign, one.value
-            words = self._process.stdout.readline().split()
+            words = self._line().split()
         if not words:
             raise ToolError(f"the simulated device in {self.build_dir} has ended; give the command again")
-        self.now, self.sensor = int(words[1]), self._process.stdout.readline().strip()
+        self.now, self.sensor = int(words[1]), self._line().strip()
         self.faults = {}
-        while line := self._process.stdout.readline().strip():
+        while line := self._line().strip():
             _, count, what = line.split(" ", 2)
             self.faults[what] = int(count)
         return seen
@@ -214,6 +226,29 @@ class SimulatedDevice:
             return Seen(ps, "no power", None, lit)
         found = self.signs[int(sign)]
         return Seen(ps, found.name, {"answer": answer, "choice": choice, "": None}[found.value], lit)
+
+
+class DeviceLine:
+    """The link of a simulated device as a `link.client.Transport`: a wait is one of the device's own time."""
+
+    path = "the simulated device"
+
+    def __init__(self, device):
+        self.device = device
+
+    def write(self, data, timeout):
+        self.device.send(data)
+
+    def read(self, timeout):
+        device, end = self.device, self.device.now + round(timeout * PS)
+        while not device.received and device.now < end:
+            device.until(min(end, device.now + PS // 1000))
+        data = bytes(device.received)
+        device.received.clear()
+        return data
+
+    def discard(self):
+        self.read(0)
 
 
 def lines(picture):
