@@ -1,7 +1,7 @@
 from amaranth.hdl import UnusedElaboratable
 
 from sim import headers
-from tests.conftest import pytest_collection_modifyitems  # noqa: F401
+from tests.conftest import kept_once, pytest_collection_modifyitems  # noqa: F401
 
 headers.prepare()
 

@@ -1,4 +1,5 @@
-"""C++ options for simulations that run for moments: no optimisation, and the headers of Verilator's runtime compiled once for all."""
+"""Simulations that run for moments: C++ without optimisation, the headers of Verilator's runtime compiled once for all, and cocotb
+without pytest, which it loads to tell what an assertion compared."""
 
 import atexit
 import os
@@ -16,7 +17,8 @@ MACROS = "VERILATOR=1", *(f"VM_{name}=0" for name in ("COVERAGE", "SC", "TIMING"
 
 
 def prepare():
-    """Set FBNN_OPTIMISE for this process and those that it starts, unless it is set."""
+    """Set what cocotb and the C++ compiler do for this process and those that it starts, unless it is set."""
+    os.environ.setdefault("COCOTB_REWRITE_ASSERTION_FILES", "")  # "*.py" tells the values of an assertion that failed
     if "FBNN_OPTIMISE" in os.environ:
         return
     os.environ["FBNN_OPTIMISE"] = "-O0"

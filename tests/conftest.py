@@ -2,7 +2,6 @@
 hostile input tried is told at the end."""
 
 import os
-from hashlib import sha256
 
 import pytest
 
@@ -21,49 +20,14 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="slow; FBNN_SLOW=1 runs it"))
 
 
-def shared_folder(tmp_path_factory, name):
-    """A folder that all processes of a run have in common."""
-    root = tmp_path_factory.getbasetemp()
-    folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / name
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
 @pytest.fixture(autouse=True, scope="session")
-def shared_verilog(tmp_path_factory):
-    """The Verilog of equal accelerators, and of equal virtual boards, is made once in a run, with FBNN_SLOW=1 each time."""
-    from fbnn_hw.design import output
-    from fbnn_hw.rtl import board_top
-    from fbnn_hw.simulate import virtual
-
-    folder = shared_folder(tmp_path_factory, "verilog")
-
-    def shared(make):
-        def once(config, *model, **options):
-            key = config.to_json(), model, options, board_top.QUIET_BITS
-            path = folder / sha256(f"{make.__name__} {key}".encode()).hexdigest()
-            if not path.exists():
-                partial = path.with_suffix(f".{os.getpid()}")
-                partial.write_text(make(config, *model, **options))
-                os.replace(partial, path)
-            return path.read_text()
-        return once
+def kept_once():
+    """Verilog and programs of the same sources are made once, with FBNN_SLOW=1 each time."""
+    from tests import kept_once
 
     with pytest.MonkeyPatch.context() as patch:
         if not os.environ.get("FBNN_SLOW"):
-            patch.setattr(output, "to_verilog", shared(output.to_verilog))
-            patch.setattr(virtual, "top_verilog", shared(virtual.top_verilog))
-        yield
-
-
-@pytest.fixture(scope="module")
-def built_boards(tmp_path_factory):
-    """Virtual boards of the same sources are compiled once in a session."""
-    from tests import virtual_boards
-
-    folder = shared_folder(tmp_path_factory, "boards")
-    with pytest.MonkeyPatch.context() as patch:
-        virtual_boards.shared_builds(patch, folder)
+            kept_once.share(patch)
         yield
 
 

@@ -31,7 +31,7 @@ ALLOWED = {
     "train": IR | {"nn", "data", "reference"},
     "compile": IR | {"machine", "targets"},
     "fpga": {"base", "machine", "targets", "rtl"},
-    "simulate": MACHINE | {"rtl", "targets"},
+    "simulate": MACHINE | {"rtl", "targets", "link"},
     "design": MACHINE | {"data", "targets", "rtl", "report", "compile", "simulate", "__init__"},
     "board": MACHINE | {"data", "link", "design", "simulate"},
     "litex": {"base", "machine", "design"},

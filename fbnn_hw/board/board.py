@@ -219,13 +219,44 @@ class Board:
         InputError
             The images have another shape or type, or the board sends what it cannot mean.
         """
+        self._with_latents(latent)
+        images = self.pictures(images)
+        return self._answers(self.client.classify_all(self._pixels(images), latent=latent), len(images), latent, progress)
+
+    def see(self, count: int = 1, latent=False, progress=silent) -> Classification:
+        """Classify the next images of the board's own camera, which has been built with --link.
+
+        Parameters
+        ----------
+        count : int
+            How many images.
+        latent, progress
+            As of `classify`.
+
+        Returns
+        -------
+        Classification
+
+        Raises
+        ------
+        InputError
+            The board has no camera, or no image comes, or the board sends what it cannot mean.
+        """
+        self._with_latents(latent)
+        return self._answers(((self.client.see(latent=latent), self.client.status()) for _ in range(count)), count, latent, progress)
+
+    def _with_latents(self, latent):
+        """Refuse to read latents of a board whose design is not known."""
         if latent and self.design is None:
             raise InputError("--latent: the order of its bits stands in the design's folder, "
                              f"configuration {self.identity.config.hex()}; name it with --design")
-        images, names, cycles = self.pictures(images), self.names, []
+
+    def _answers(self, answers, count, latent, progress):
+        """The `Classification` of `count` answers of the client, each with its status."""
+        names, cycles = self.names, []
         results: list[Result] = []
-        with progress(total=len(images), desc="images on the board") as bar:
-            for result, status in self.client.classify_all(self._pixels(images), latent=latent):
+        with progress(total=count, desc="images on the board") as bar:
+            for result, status in answers:
                 results.append(result)
                 logits = result.logits or ()
                 if len(logits) != len(names):

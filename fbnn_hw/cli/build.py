@@ -29,6 +29,8 @@ def arguments(parser: Parser) -> None:
                         help="speed of the link (default: the highest that the board's USB chip and the clock have)")
     parser.add_argument("--ahead", action="store_true",
                         help="the link hears the next image while the accelerator works; takes 7 block RAMs of an iCE40 for 32 x 32 pixels")
+    parser.add_argument("--link", action="store_true",
+                        help="a design with a camera has a serial line, too: a computer classifies, teaches, and reads what it learned")
     parser.add_argument("--seed", type=_common.natural, default=1, metavar="N", help="seed of the placement (default: 1)")
     parser.add_argument("--seeds", type=_common.up_to(1000), default=1, metavar="N",
                         help="place and route from N seeds, from --seed on, as many at a time as there are cores, and keep the fastest")
@@ -128,8 +130,10 @@ def _inputs(args, board, design):
     from ..simulate import virtual
 
     config, folder = design.config, design.folder
-    if config.camera and (args.baud or args.ahead):
-        raise UsageError(f"{folder}: has a camera and no link, expected neither --baud nor --ahead")
+    if config.camera and (args.baud or args.ahead) and not args.link:
+        raise UsageError(f"{folder}: has a camera and no link, expected neither --baud nor --ahead, or --link as well")
+    if args.link and not config.camera:
+        raise UsageError(f"--link: {folder} has a link anyway, expected --link with a design that has a camera")
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))
     image = None
     if config.weights == "stream":
@@ -141,7 +145,7 @@ def _inputs(args, board, design):
         config, board, toolchain.find(board.target, args.native), clock, args.baud or board.baud(clock.hz, config.sleeps),
         bytes.fromhex(design.model_mark), design.read("accelerator.v").decode(errors="replace"),
         design.read("weights.hex").decode(errors="replace") if config.weights == "memory" else None, args.ahead,
-        toolchain.own_options(board.target, args.nextpnr_options))
+        toolchain.own_options(board.target, args.nextpnr_options), args.link)
     return inputs, image
 
 
@@ -224,7 +228,8 @@ def _show(out, record, camera):
         out.text("", *_common.table(sorted(record["cells"].items()), ("cell", "used")), "")
     out.text(f"speed    {record['frames_per_second']:.1f} frames/s of {record['cycles']:,} cycles at {_quoted_mhz(record):g} MHz")
     if camera:
-        out.text(f"camera   {record['end_to_end_frames_per_second']:.1f} frames/s from the {camera} to a class; the design has no link")
+        link = f"the link has {record['baud']:,} baud" if record.get("link") else "the design has no link"
+        out.text(f"camera   {record['end_to_end_frames_per_second']:.1f} frames/s from the {camera} to a class; {link}")
         return
     out.text(f"link     {record['end_to_end_frames_per_second']:.1f} frames/s for a host at {record['baud']:,} baud, "
              f"which {'sends an image ahead' if record.get('ahead') else 'waits for each answer'}")

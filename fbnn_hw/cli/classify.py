@@ -29,6 +29,8 @@ def arguments(parser: Parser) -> None:
     _common.add_model(parser, required=False)
     _common.add_data(parser)
     parser.add_argument("--images", type=_common.count, metavar="N", help="with --data: the first N test images (default: all)")
+    parser.add_argument("--camera", type=_common.count, metavar="N",
+                        help="on a board with a camera whose bitstream is one of build --link: the next N images of that camera")
     _common.add_backend(parser, BACKEND)
     parser.set_defaults(backend=None)  # where it is given, a board refuses it
     parser.add_argument("--top", type=_common.count, default=1, metavar="K", help="how many classes to name (default: 1)")
@@ -64,6 +66,12 @@ def gather(args: Args, out: Output, size: int, taker: str) -> tuple[np.ndarray, 
 
 
 def run(args: Args, out: Output) -> None:
+    if args.camera:
+        if not args.port:
+            raise UsageError("--camera: expected together with --port; fbnn-hw device simulates a camera")
+        for flag, value in (("image files", args.files), ("--data", args.data)):
+            if value:
+                raise UsageError(f"found both --camera and {flag}, expected one of them")
     if args.port or args.board:
         answer = on_board(args, out)
     elif args.design or args.baud:
@@ -94,12 +102,14 @@ def on_board(args: Args, out: Output) -> tuple:
             raise UsageError(f"{flag}: has no meaning on a board; leave it out")
     _board.check(args)
     design = _board.design(args)
-    inputs = gather(args, out, design.config.size, "the board") if design else None  # before the board, which may be compiled first
+    # Before the board, which may be compiled first.
+    inputs = gather(args, out, design.config.size, "the board") if design and not args.camera else None
     with _board.opened(args, out, design) as board:
-        images, origins = inputs or gather(args, out, board.identity.size, "the board")
+        images, origins = (None, [("camera", number, None) for number in range(args.camera)]) if args.camera else (
+            inputs or gather(args, out, board.identity.size, "the board"))
         if not board.names:
             raise InputError(f"{board.client.name}: knows no class, expected one at least; teach it one with fbnn-hw learn --label NAME")
-        answers = board.classify(images, args.latent, out.progress)
+        answers = board.see(args.camera, args.latent, out.progress) if args.camera else board.classify(images, args.latent, out.progress)
         return origins, board.names, answers.logits, answers.latents, {
             "port": board.client.name, "design": board.design and board.design.folder, "config_id": board.identity.config.hex(),
             "model_mark": board.identity.model.hex(), "repeated_requests": board.client.repeated, "cycles": answers.cycles,

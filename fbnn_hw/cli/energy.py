@@ -45,8 +45,11 @@ def _show(out, answer):
     from ..targets.power import Bounds
 
     frame = answer["frame"]
-    out.text(f"{answer['part']} at {answer['clock_hz'] / 1e6:g} MHz, line of {answer['baud']:,} baud: all figures are estimated",
-             f"a frame: {frame['cycles']:,} cycles, {frame['seconds'] * 1e3:.2f} ms, its bytes on the line included", "")
+    camera = answer.get("camera")
+    source, how = (camera["name"], "from the first pixel of its window") if camera else (
+        f"line of {answer['baud']:,} baud", "its bytes on the line included")
+    out.text(f"{answer['part']} at {answer['clock_hz'] / 1e6:g} MHz, {source}: all figures are estimated",
+             f"a frame: {frame['cycles']:,} cycles, {frame['seconds'] * 1e3:.2f} ms, {how}", "")
     parts = groups(frame["parts_mj"])
     rows = [(name, *_figures(milli(energy), 4)) for name, energy in parts.items()]
     rows.append(("all", *_figures(frame["total_mj"], 4)))
@@ -56,12 +59,16 @@ def _show(out, answer):
     rows.append(("the computing alone", *_figures(answer["compute"]["total_mj"], 4)))
     out.text(*_common.table(rows, ("mJ a frame", "low", "typical", "high")), "")
     rows = [(f"{name}, always", *_figures(power)) for name, power in answer["static_mw"].items()]
-    rows.append(("waiting for a frame", *_figures(answer["waiting_mw"])))
+    if camera:
+        rows.append((f"{camera['name']}, {camera['kind']}", *_figures(camera["mw"])))
+    rows.append(("waiting for a frame" + ", without the camera" * bool(camera), *_figures(answer["waiting_mw"])))
     if "asleep_mw" in answer:
         rows.append(("asleep", *_figures(answer["asleep_mw"])))
     for rate in answer["rates"]:
-        label = f"{rate['frames_per_second']:g} frames/s" + " (too fast for the line)" * (not rate["possible"])
+        label = f"{rate['frames_per_second']:g} frames/s" + f" (too fast for the {'camera' if camera else 'line'})" * (not rate["possible"])
         rows.append((label, *_figures(rate["clock_runs_mw"])))
+        if camera:
+            rows.append((f"{label}, with the camera", *_figures(rate["with_camera_mw"])))
         if "sleeps_mw" in rate:
             rows.append((f"{label}, asleep between them", *_figures(rate["sleeps_mw"])))
     out.text(*_common.table(rows, ("mW", "low", "typical", "high")))

@@ -32,9 +32,9 @@ def arguments(parser: Parser) -> None:
                         help="write a waveform of the first image's LAYER, a name of generate's table or an operation, and end after it; "
                         "without LAYER of the whole image (slow)")
     parser.add_argument("--bitstream", nargs="?", const=True, default=False, metavar="BOARD",
-                        help="the file that `fbnn-hw flash` would write, read back as Verilog and run with a flash behind its serial line "
-                        "(iCE40; icebox of Debian's fpga-icestorm); of a board's build, or of the only one; a design that learns is "
-                        "taught the images")
+                        help="the file that `fbnn-hw flash` would write, read back as Verilog and run with a flash behind its serial line, "
+                        "or among the parts of a device (iCE40; icebox of Debian's fpga-icestorm); of a board's build, or of the only "
+                        "one; a design that learns is taught the images")
     parser.add_argument("--component", metavar="NAME", help="instead of a design, a component such as popcount under its check in sim/, "
                         "with a waveform; in a checkout of the project")
 

@@ -49,21 +49,22 @@ class Recipe:
         return self.settings.get("nextpnr_options", ())
 
 
-def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=False, options=()):
+def recipe(config, board, tools, clock, baud, model, verilog, weights, ahead=False, options=(), link=False):
     """The `Recipe` of a design.
 
     clock: plls.Pll.  baud: of the link.  model: the network's mark, bytes.  verilog: text of accelerator.v; weights: of weights.hex,
     None where the weights come from a flash and are no part of the bitstream.  ahead: as `HostLink` has it.  options: of nextpnr, beside
-    those of the flow.  Raises UsageError where they do not go together.
+    those of the flow.  link: as `Pads` has it.  Raises UsageError where they do not go together.
     """
-    top = pads.Pads(config, board, clock, baud, model, ahead)
+    top = pads.Pads(config, board, clock, baud, model, ahead, link)
     files = {"top.v": pads.to_verilog(top), "pins.txt": pads.constraints(top), "accelerator.v": verilog}
     if weights is not None:
         files["weights.hex"] = weights
     files |= blocks.of_design(config, board.target, verilog, weights)
     script = toolchain.commands(board.target, board.package, clock.hz / 1e6, 0, files)[0]
     settings = {"board": board.name, "clock_hz": clock.hz, "baud": baud, "tools": tools.versions, "pins": top.pins(), "script": script}
-    settings |= ({"ahead": True} if ahead else {}) | ({"nextpnr_options": list(options)} if options else {})
+    settings |= {name: True for name, given in (("link", link), ("ahead", ahead)) if given}
+    settings |= {"nextpnr_options": list(options)} if options else {}
     settings |= {"flash_clock": top.flash_clock.record} if top.flash_clock else {}
     if board.target.startswith("xilinx7"):
         files |= {"pins.xdc": files.pop("pins.txt"), "build.tcl": xilinx.script(board.package)}

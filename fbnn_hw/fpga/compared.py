@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from ..base.errors import MismatchError, ToolError, UsageError
@@ -179,6 +180,7 @@ class Comparison:
                 self._differ(place, f"its carry comes from {_shown(came)} in the bitstream, from {_shown(carry)} in the netlist")
 
 
+@cache
 def _place(bel):
     """(column, row, name) of a name of nextpnr's."""
     x, y, name = re.fullmatch(r"X(\d+)/Y(\d+)/(\w+)", bel).groups()
@@ -191,10 +193,17 @@ def _shown(source):
 
 def _same_function(first, sources, second, others):
     """Whether two LUTs, of functions as nextpnr has them, are the same function of where their inputs come from."""
-    names = sorted({one for one in (*sources, *others) if one not in CONSTANT}, key=str)
-    for values in itertools.product("01", repeat=len(names)):
-        value = dict(zip(names, values)) | {"0": "0", "1": "1"}
-        a, b = (sum((value[one] == "1") << i for i, one in enumerate(ones)) for ones in (sources, others))
+    numbers = {one: number for number, one in enumerate(dict.fromkeys((*CONSTANT, *sources, *others)))}
+    return _same_table(first, tuple(map(numbers.get, sources)), second, tuple(map(numbers.get, others)))
+
+
+@cache
+def _same_table(first, inputs, second, others):
+    """As above, of inputs by number; 0 and 1 are the constants."""
+    names = sorted({*inputs, *others} - {0, 1})
+    for values in itertools.product((0, 1), repeat=len(names)):
+        value = dict(zip(names, values)) | {0: 0, 1: 1}
+        a, b = (sum(value[one] << i for i, one in enumerate(ones)) for ones in (inputs, others))
         if first[15 - a] != second[15 - b]:
             return False
     return True

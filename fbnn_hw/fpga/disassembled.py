@@ -1,4 +1,5 @@
-"""The bitstream of an iCE40 as Verilog: the module `chip`, which simulate/board/chip.v puts behind a serial line with a flash.
+"""The bitstream of an iCE40 as Verilog: the module `chip`, which simulate/board/chip.v puts behind a serial line with a flash, and
+simulate/device/chip.v among the parts of a device.
 
 Its ports are the pins by the project's names, each level as it is meant where a board inverts it, and what comes out of the PLL.
 """
@@ -6,6 +7,7 @@ Its ports are the pins by the project's names, each level as it is meant where a
 import re
 
 from ..base.errors import ToolError, UsageError
+from ..machine.device import BUTTONS, DATA_PINS, NUMBER_LEDS
 from .unpacked import RAM_PINS, Cell, Chip
 
 LINES = 4
@@ -17,23 +19,31 @@ SPRAM_BITS = "CLOCK", "WREN", "CHIPSELECT", "STANDBY", "SLEEP", "POWEROFF"
 HEADER = """module chip (
     input wire pll_a, input wire pll_b, input wire locked, input wire rx, output wire tx, output wire ready, output wire fault,
     output wire flash_select, output wire flash_clock, input wire [3:0] flash_in, output wire [3:0] flash_out,
-    output wire [3:0] flash_enable
+    output wire [3:0] flash_enable{more}
 );
 """
+OUTPUTS = {"tx": "1'b1", "ready": "1'b1", "fault": "1'b0", "flash_select": "1'b1", "flash_clock": "1'b0"}
+"""{output: its level where the chip has no such pin}."""
+AROUND = (*(f"camera_{name}" for name in ("pclk", "href", "vsync", "siod")), *(f"camera_data{i}" for i in range(DATA_PINS)),
+          *(f"panel_{button}" for button in BUTTONS))
+"""Inputs of a device's chip."""
+DRIVEN = ("camera_xclk", "camera_sioc_low", "camera_siod_low", *(f"panel_number{i}" for i in range(NUMBER_LEDS)), "panel_flag")
+"""Outputs of a device's chip; _low: whether it pulls the wire to ground."""
 
 
 class Disassembly:
     """Makes the Verilog of a `Chip`.
 
-    pins: {port: name of the pin}.  package: of the chip.  low: ports whose level the board inverts.  Raises UsageError where a cell is used
-    as no design of the project uses it.
+    pins: {port: name of the pin}.  package: of the chip.  low: LEDs and buttons whose level the board inverts.  Raises UsageError where a
+    cell is used as no design of the project uses it.
     """
 
     def __init__(self, chip: Chip, package: str, pins: dict[str, str], low: tuple[str, ...] = ()) -> None:
         self.chip, self.low, self.text, self.registers = chip, low, [], set()
+        self.device = any(port in pins for port in AROUND)
         places = {pin: (x, y, f"io{z}") for pin, x, y, z in chip.config.pinloc_db(package)}
         self.port_at = {places[pin]: port for port, pin in pins.items() if pin in places}
-        self.outputs = {"tx": "1'b1", "ready": "1'b1", "fault": "1'b0", "flash_select": "1'b1", "flash_clock": "1'b0"}
+        self.outputs = OUTPUTS | dict.fromkeys(DRIVEN if self.device else (), "1'b0")
         self.lines = [("1'b0", "1'b0")] * LINES
         for place, cell in sorted(chip.cells.items()):
             {"ICESTORM_LC": self._logic, "ICESTORM_RAM": self._ram, "ICESTORM_SPRAM": self._spram, "ICESTORM_DSP": self._dsp,
@@ -47,9 +57,15 @@ class Disassembly:
         """The text of the module."""
         used = sorted({net for cell in self.chip.cells.values() for net in cell.pins.values()} | set(self.chip.globals.values()))
         nets = [f"reg n{net} = 0;" if net in self.registers else f"wire n{net};" for net in used]
-        ends = [f"assign {port} = {'!' * (port in self.low)}{value};" for port, value in self.outputs.items()]
+        ends = [f"assign {port} = {self._meant(port)}{value};" for port, value in self.outputs.items()]
+        more = [f"input wire {port}" for port in AROUND] + [f"output wire {port}" for port in DRIVEN]
+        header = HEADER.format(more="".join(f",\n    {port}" for port in more * self.device))
         ends += [f"assign flash_out[{i}] = {value}, flash_enable[{i}] = {enable};" for i, (value, enable) in enumerate(self.lines)]
-        return "\n".join(["`timescale 1ns / 1ps", HEADER + "\n".join(nets), *self.text, *ends, "endmodule", ""])
+        return "\n".join(["`timescale 1ns / 1ps", header + "\n".join(nets), *self.text, *ends, "endmodule", ""])
+
+    def _meant(self, port):
+        """What comes before a level, so that it is as it is meant."""
+        return "!" * (port.removeprefix("panel_") in self.low)
 
     def _outputs_of_pll(self, letter):
         return [self.chip.box.pllinfo_db[name][f"PLLOUT_{letter}"] for name in self.chip.config.pll_list()
@@ -131,6 +147,7 @@ class Disassembly:
         port, kind = self.port_at.get(place), cell.settings["PIN_TYPE"]
         line = re.fullmatch(r"flash_io(\d)", port or "")
         pin = "rx" if port == "rx" else f"flash_in[{line[1]}]" if line else "pll_a" if port == "clock" else "1'b0"
+        pin = f"{self._meant(port)}{port}" if self.device and port in AROUND else pin
         rise, fall = ("neg", "pos") if cell.settings["NEG_TRIGGER"] == "1" else ("pos", "neg")
         enabled = f"if ({wire}) " if (wire := self._wire(cell, "CLOCK_ENABLE", "1'b1")) != "1'b1" else ""
 
@@ -162,6 +179,8 @@ class Disassembly:
             self.lines[int(line[1])] = out, enable
         elif port in self.outputs:
             self.outputs[port] = out
+        elif f"{port}_low" in self.outputs:
+            self.outputs[f"{port}_low"] = f"({enable} & !{out})"
 
 
 def _expression(function, inputs):

@@ -39,17 +39,20 @@ QUEUE = 4096
 """Bytes of the link's queue, at most."""
 SETTLE_BITS = 10
 """The reset lasts 2^n cycles after the PLL has locked, since the iCE40's block RAM cannot be read in the first microseconds."""
+SETTLES = (1 << SETTLE_BITS) + 16
+"""Clocks after which the reset has ended for sure, and the link hears."""
 
 
 class Pads(Elaboratable):
     """The top module of a bitstream.
 
-    ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.  ahead: as `HostLink` has it.
+    ports: {name: IOPort}; `constraints` places them.  clock: a plls.Pll.  ahead: as `HostLink` has it.  link: whether a design with a
+    camera has a link, too.
 
     The LED fault is lit until the PLL has locked.  It needs no clock, and a PLL that never locks has none that the link could run at.
     """
 
-    def __init__(self, config, board, clock, baud, model, ahead=False):
+    def __init__(self, config, board, clock, baud, model, ahead=False, link=False):
         self.board, self.clock, self.family = board, clock, board.part.family
         streams = config.weights == "stream"
         flash_hz = board.part.flash_hz
@@ -72,16 +75,17 @@ class Pads(Elaboratable):
         reads = {"clock_hz": clock.hz, "chip": chip, "offset": board.flash["offset"], "latency": FLASH_LATENCY,
                  **({"sdram": sdram["chip"], "sdram_latency": self.sdram_clock[1], "flash_ratio": ratio} if sdram else {})}
         if config.keeps:
-            reads |= {"keep_base": self._keep_base(config, board), "keep_blocks": self._keep_blocks(config, board.part, ahead)}
+            reads |= {"keep_base": self._keep_base(config, board), "keep_blocks": self._keep_blocks(config, board.part, ahead, link)}
+        linked = link or not config.camera
+        clocks = divider(clock.hz, baud) if linked else None
         if config.camera:
-            self.core = DeviceTop(config, **reads)
+            self.core = DeviceTop(config, model=model, clocks=clocks, ahead=ahead, **reads)
         else:
-            clocks = divider(clock.hz, baud)
             self.core = duty_cycle.board(BoardTop(
                 config, model=model, clocks=clocks, ahead=ahead, **reads), clocks)
         self.around = self._around(config)
         self.driven = {f"drive{i}": pin for i, pin in enumerate(board.drive)}
-        names = [*(name for name in PINS if name in board.pins and not (config.camera and name in LINK)), *self.around, *self.driven]
+        names = [*(name for name in PINS if name in board.pins and (linked or name not in LINK)), *self.around, *self.driven]
         if streams:
             names += ["flash_select", *["flash_clock"] * (board.flash["clock"] != CONFIGURATION_CLOCK)]
             names += [f"flash_io{i}" for i in range(board.flash["lines"])]
@@ -100,12 +104,14 @@ class Pads(Elaboratable):
         return base
 
     @staticmethod
-    def _keep_blocks(config, part, ahead):
+    def _keep_blocks(config, part, ahead, link):
         """Whether the part has block RAMs for the keeper's program beside all others."""
         if part.blocks is None:
             return True
         # Sums and registers of the camera, letters of the display; words and the queue of the link.
-        beside = 2 + bool(config.display) if config.camera else 1 + ahead * part.block_count(QUEUE, 8)
+        beside = (2 + bool(config.display)) * bool(config.camera)
+        if link or not config.camera:
+            beside += 1 + ahead * part.block_count(QUEUE, 8)
         used = sum(part.blocks_of(config).values()) + beside
         return used + part.block_count(*program_size(config.learning.host_bits)) <= part.blocks
 
@@ -161,7 +167,9 @@ class Pads(Elaboratable):
         with m.If(seen[-1] & ~settled[-1]):
             m.d.start += settled.eq(settled + 1)
         m.submodules.core = core = self.core
-        outputs = self._device(m) if self.around else {"tx": core.tx}
+        outputs = self._device(m) if self.around else {}
+        if "tx" in self.ports:
+            outputs = {"tx": core.tx} | outputs
         fault = Signal(init=1)  # it starts as 1, without a clock; and the way to a pin is short
         m.d.start += fault.eq(core.fault | ~settled[-1])
         for name, value in (("ready", core.ready), ("fault", fault)):

@@ -64,7 +64,7 @@ class Cell:
 
 
 class Chip:
-    """The cells of a bitstream.
+    """The cells of a bitstream.  What icebox said of a tile's bits is kept, so that to read once more is quick.
 
     cells: {(column, row, name): Cell}.  drivers: {net: [((column, row, name), pin), ...]}, one where nothing is wrong; of a clock that
     comes from a PLL or a pad at once, (("global", number), "").  globals: {number: net} of these.  strays: set-up of no cell.
@@ -86,6 +86,7 @@ class Chip:
         self.nets = len(groups)
         self.globals = {number: net for segment, number in self.pads_of_globals.items() if (net := self.net_of.get(segment)) is not None}
         self.ultra = self.config.is_ultra()
+        self._known: dict[tuple, Any] = {}
         self.read()
 
     def read(self) -> None:
@@ -121,10 +122,20 @@ class Chip:
     def _tile(self, x, y):
         """{(kind, name)} of what is set in a tile, but its wires."""
         if (x, y) not in self._set:
-            bits = self.box.tileconfig(self.config.tile(x, y)).bits
-            self._set[x, y] = {(entry[1], entry[2] if len(entry) > 2 else "") for entry in self.config.tile_db(x, y)
-                               if entry[1] not in ("routing", "buffer") and not bits.isdisjoint(entry[0])}
+            key = x, y, *self.config.tile(x, y)
+            if key not in self._known:
+                bits = self.box.tileconfig(self.config.tile(x, y)).bits
+                self._known[key] = {(entry[1], entry[2] if len(entry) > 2 else "") for entry in self.config.tile_db(x, y)
+                                    if entry[1] not in ("routing", "buffer") and not bits.isdisjoint(entry[0])}
+            self._set[x, y] = self._known[key]
         return self._set[x, y]
+
+    def _lut(self, tile, z):
+        """(bits of a LUT's function, bits of its carry and flip-flop) of number z in a tile, which are in two rows of it."""
+        key = z, tile[2 * z], tile[2 * z + 1]
+        if key not in self._known:
+            self._known[key] = self.box.get_lutff_lut_bits(tile, z), self.box.get_lutff_seq_bits(tile, z)
+        return self._known[key]
 
     def _is_set(self, x, y, kind, name=""):
         """"1" or "0"; what was asked for is no stray."""
@@ -135,7 +146,7 @@ class Chip:
         box = self.box
         for (x, y), tile in self.config.logic_tiles.items():
             for z in range(8):
-                bits, (carry, register, preset, at_once) = box.get_lutff_lut_bits(tile, z), box.get_lutff_seq_bits(tile, z)
+                bits, (carry, register, preset, at_once) = self._lut(tile, z)
                 if "1" not in bits and carry == register == "0" and (x, y, f"lutff_{z}/out") not in self.net_of:
                     continue
                 cell = self.cells[x, y, f"lc{z}"] = Cell("ICESTORM_LC", {
@@ -245,7 +256,7 @@ class Chip:
                   if kind in HARD and (x, y, kind, name) not in self._seen]
         for x, y in hard:
             tile = config.tile(x, y)
-            luts = {("".join(self.box.get_lutff_lut_bits(tile, z)), "".join(self.box.get_lutff_seq_bits(tile, z))) for z in range(8)}
+            luts = {tuple(map("".join, self._lut(tile, z))) for z in range(8)}
             cascades = sum(kind == "Cascade" for kind, _ in self._tile(x, y))
             if (luts, cascades) not in (({(PASSED_ON, "0000")}, 8), ({("0" * 16, "0000")}, 0)):
                 strays.append((x, y, "LUT", "does not pass a hard cell's pins on"))

@@ -173,6 +173,13 @@ class Client:
         identity, flags = self._checked(image, logits, latent)
         return self._result(identity, flags, self._ask(Opcode.CLASSIFY | flags, bytes(image)))
 
+    def see(self, logits: bool = True, latent: bool = False) -> protocol.Result:
+        """Classify the next image of the board's own camera, as `classify` does.  Raises InputError where it has none."""
+        if not self.status().camera:
+            raise InputError(f"{self.name}: has no camera, expected a bitstream of fbnn-hw build --link, of a design with one")
+        identity, flags = self._flags(logits, latent)
+        return self._result(identity, flags, self._ask(Opcode.SEE | flags))
+
     def classify_all(self, images: Sequence[bytes], logits: bool = True,
                      latent: bool = False) -> Iterator[tuple[protocol.Result, protocol.Status]]:
         """Classify any number of images; yields (result, `protocol.Status`) of each, as `classify` and `status` give them.
@@ -230,6 +237,11 @@ class Client:
             kind = "RGB" if identity.pixel_bits == RGB_BITS else f"levels of {identity.pixel_bits} bits a pixel"
             raise InputError(f"{self.name}: the image has {len(image)} bytes, expected {identity.image_bytes} "
                              f"({identity.size} x {identity.size} pixels, {kind})")
+        return self._flags(logits, latent)
+
+    def _flags(self, logits: bool, latent: bool) -> tuple[protocol.Identity, int]:
+        """(identity, LOGITS and LATENT as asked for)."""
+        identity = self.identity or self.identify()
         if latent and not identity.latent_bytes:
             raise InputError(f"{self.name}: this design has no latent")
         return identity, protocol.LOGITS * bool(logits) | protocol.LATENT * bool(latent) | protocol.UNKNOWN * self.asks_unknown

@@ -44,6 +44,7 @@ SIGNS = (
     Sign("wrong flash", "the flash holds no weights of this design", fault=ON),
     Sign("starting", "weights come from the flash, tables are made, the sensor gets its registers"),
     Sign("keeping", "what was learned is written to the flash, or read from it", ready=FAST, needs="keep"),
+    Sign("linked", "a computer has asked for something within the last second", flag=SLOW, ready=ON, needs="link"),
     Sign("no camera", "no sensor's frame has begun for some 0.1 s", fault=SLOW),
     Sign("not kept", "the flash is worn or not there: what was learned goes with the power", ready=SLOW, fault=FAST, needs="keep"),
     Sign("full", "the class that is taught has no room", value="choice", number=ON, flag=FAST, fault=FAST, needs="learn"),
@@ -71,6 +72,7 @@ STEPS = (
     Step("START", "ready", "LOOK"),
     Step("LOOK", "image", "SEE"),
     Step("LOOK", "wish", "HOLD", "learn"),
+    Step("LOOK", "called", "LINK", "link"),
     Step("HOLD", "image", "SEE", "learn"),  # it began in the clock before, and has to be taken
     Step("HOLD", "undo", "UNDO", "keep"),
     Step("HOLD", "forget", "FORGET", "forget"),
@@ -86,15 +88,18 @@ STEPS = (
     Step("SHRINK", "fewer", "KEEP", "forget"),
     Step("KEEP", "kept", "LOOK", "learn"),
     Step("UNDO", "restored", "LOOK", "keep"),
+    Step("LINK", "changed", "KEEP", "linked lessons"),
+    Step("LINK", "silent", "LOOK", "link"),
 )
 
 
-def has(learning, keeps=False):
-    """What a design has of "learn", "forget" and "keep", and "", which every one has.  learning: its LearnPlan or None.
+def has(learning, keeps=False, link=False):
+    """What a design has of "learn", "forget", "keep" and "link", and "", which every one has.  learning: its LearnPlan or None.
 
     A learner with a replay buffer cannot forget by itself, since the exemplars of a class lie anywhere in the buffer.
     """
     found = {""} | ({"learn"} if learning else set()) | ({"forget"} if learning and learning.forget and learning.adds else set())
+    found |= ({"link"} | ({"linked lessons"} if learning else set())) if link else set()
     return found | ({"keep"} if learning and keeps else set())
 
 

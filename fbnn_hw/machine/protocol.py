@@ -55,6 +55,7 @@ class Opcode(IntEnum):
 
     IDENTIFY, STATUS: no payload.
     CLASSIFY: an image of `image_bytes`; LOGITS, LATENT or both may be added to the opcode, and UNKNOWN where a learner answers so.
+    SEE: no payload; as CLASSIFY, of the next image of the board's own camera.
 
     The others are for designs that learn.  Their payload is `operand`, number and count:
 
@@ -69,6 +70,7 @@ class Opcode(IntEnum):
     IDENTIFY = 0x01
     STATUS = 0x02
     CLASSIFY = 0x10
+    SEE = 0x18
     LEARN = 0x21
     STORE = 0x22
     REHEARSE = 0x23
@@ -107,9 +109,11 @@ UNKNOWN = 4
 """Added to CLASSIFY: UNKNOWN_CLASS in the class says that the learner takes the image for none that it knows."""
 UNKNOWN_CLASS = 1 << 15
 FLAGS = LOGITS | LATENT | UNKNOWN
-"""All that may be added to CLASSIFY."""
+"""All that may be added to CLASSIFY and SEE."""
 REQUESTS = (Opcode.IDENTIFY, Opcode.STATUS, *(Opcode.CLASSIFY | flags for flags in range(4)))
 UNKNOWN_REQUESTS = tuple(Opcode.CLASSIFY | UNKNOWN | flags for flags in range(4))
+CAMERA_REQUESTS = tuple(Opcode.SEE | flags for flags in range(4))
+UNKNOWN_CAMERA_REQUESTS = tuple(Opcode.SEE | UNKNOWN | flags for flags in range(4))
 COMMANDS = (Opcode.LEARN, Opcode.STORE, Opcode.REHEARSE, Opcode.FREEZE, Opcode.RESET)
 LEARNING_REQUESTS = (*COMMANDS, *range(Opcode.PEEK, Opcode.POKE + len(Space)))
 OPERAND_BYTES = 4
@@ -393,9 +397,10 @@ class Status:
     cycles: int  # of the last image, from its last byte to the first logit
     frozen: bool = False  # the learner is frozen
     ahead: bool = False  # the board hears the next request while it works on one
+    camera: bool = False  # the board has a camera of its own and knows SEE
 
     def pack(self) -> bytes:
-        flags = self.ready | self.wrong_flash << 1 | self.frozen << 2 | self.ahead << 3
+        flags = self.ready | self.wrong_flash << 1 | self.frozen << 2 | self.ahead << 3 | self.camera << 4
         numbers = (self.frames, 2), (self.errors, 2), (self.cycles, 3)
         return bytes([flags]) + b"".join(number.to_bytes(size, "little") for number, size in numbers)
 
@@ -404,10 +409,10 @@ class Status:
         """Read a payload.  Raises InputError where its length is wrong, or where an unknown flag is set."""
         if len(data) != STATUS_BYTES:
             raise InputError(f"the board's status has {len(data)} bytes, expected {STATUS_BYTES}")
-        if data[0] > 15:
-            raise InputError(f"the board's status has the flags {data[0]:#x}, expected at most 0xf")
+        if data[0] > 31:
+            raise InputError(f"the board's status has the flags {data[0]:#x}, expected at most 0x1f")
         frames, errors, cycles = (int.from_bytes(part, "little") for part in (data[1:3], data[3:5], data[5:8]))
-        return cls(bool(data[0] & 1), bool(data[0] & 2), frames, errors, cycles, bool(data[0] & 4), bool(data[0] & 8))
+        return cls(bool(data[0] & 1), bool(data[0] & 2), frames, errors, cycles, bool(data[0] & 4), bool(data[0] & 8), bool(data[0] & 16))
 
 
 def classify_bytes(flags: int, classes: int, latent_bytes: int) -> int:

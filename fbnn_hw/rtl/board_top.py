@@ -175,6 +175,41 @@ class FromFlash:
         m.d.comb += self.keeper.model.eq(image.model)
 
 
+def host_link(config, streams_model, **options):
+    """The `HostLink` of a design.
+
+    streams_model: the 4 bytes of `protocol.model_mark`.  options: of `HostLink`; result_bits None: from the cycles of a frame and of a
+    lesson.
+    """
+    if options["result_bits"] is None:
+        longest = 4 * cycles.Run(config).passes(1).first.total
+        if plan := config.learning:  # bound: 255 replays of a class with one exemplar
+            longest = max(longest, 2 * plan.learn_cycles(plan.max_classes, 255, 256, 255 << plan.slot_bits, True))
+        options["result_bits"] = max(options["timeout_bits"], min(CYCLES_BITS, longest.bit_length()))
+    return HostLink(
+        classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=config.score_bits,
+        mark=protocol.config_mark(config.id), model=None if config.weights == "stream" else streams_model, plan=config.learning,
+        address_bits=Widths(config).row, pixel_bits=config.pixel_bits, **options)
+
+
+def link_results(m, config, link, abort):
+    """(latent, result) of a `HostLink` as they come from the accelerator.  abort: resets it."""
+    if config.technology != "wrapper":
+        return link.latent, link.result
+    # Block RAM answers late in a clock, so its words wait in a register until the link picks their bytes.  SPRAM answers early.
+    latent = stream.Signature(link.latent.payload.shape()).create()
+    m.d.comb += latent.ready.eq(~link.latent.valid)
+    with m.If(latent.ready):
+        m.d.sync += [link.latent.payload.eq(latent.payload), link.latent.valid.eq(latent.valid)]
+    with m.If(link.latent.valid & link.latent.ready | abort):
+        m.d.sync += link.latent.valid.eq(0)
+    # The link takes whatever is valid, so the result must not come beside the last word.
+    result = stream.Signature(link.result.payload.shape()).create()
+    m.d.comb += [link.result.payload.eq(result.payload), link.result.valid.eq(result.valid & ~link.latent.valid),
+                 result.ready.eq(link.result.ready & ~link.latent.valid)]
+    return latent, result
+
+
 class BoardTop(FromFlash, wiring.Component):
     """The module `accelerator` of accelerator.v, the link and, where weights are streamed, the readers of flash and SDRAM.
 
@@ -203,17 +238,8 @@ class BoardTop(FromFlash, wiring.Component):
                  keep_base=None, keep_blocks=True, timeout_bits=21, result_bits=None, ahead=False):
         self.config, self.model = config, model
         self.mark = protocol.config_mark(config.id)
-        if result_bits is None:
-            longest = 4 * cycles.Run(config).passes(1).first.total
-            if plan := config.learning:  # bound: 255 replays of a class with one exemplar
-                longest = max(longest, 2 * plan.learn_cycles(plan.max_classes, 255, 256, 255 << plan.slot_bits, True))
-            result_bits = max(timeout_bits, min(CYCLES_BITS, longest.bit_length()))
-        streams = config.weights == "stream"
-        self.link = HostLink(
-            classes=config.classes, size=config.size, lanes=config.lanes, latent_words=config.latent_words, score_bits=config.score_bits,
-            mark=self.mark, model=None if streams else model, clocks=clocks, plan=config.learning,
-            keeps=keep_base is not None, address_bits=Widths(config).row, timeout_bits=timeout_bits, result_bits=result_bits, ahead=ahead,
-            pixel_bits=config.pixel_bits)
+        self.link = host_link(config, model, clocks=clocks, keeps=keep_base is not None, timeout_bits=timeout_bits,
+                              result_bits=result_bits, ahead=ahead)
         members = {
             "rx": In(1, init=1), "tx": Out(1, init=1),  # the serial line
             "ready": Out(1), "active": Out(1), "fault": Out(1)}  # LEDs
@@ -234,25 +260,12 @@ class BoardTop(FromFlash, wiring.Component):
         m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.ready.eq(link.ready),
                      self.active.eq(link.active if self.keeper is None else link.active | self.unkept),
                      self.fault.eq(link.fault | link.wrong_flash)]
-        large = self.config.technology == "wrapper"
         # One register drives the reset, so that it reaches thousands of others in time.
         abort = Signal(init=1)
         if self.keeper is None:
             m.d.sync += abort.eq(link.abort)
         ports = {"i_clk": ClockSignal(), "i_rst": abort, "i_want_latent": link.want_latent}
-        latent, result = link.latent, link.result
-        if large:
-            # Block RAM answers late in a clock, so its words wait in a register until the link picks their bytes.  SPRAM answers early.
-            latent = stream.Signature(link.latent.payload.shape()).create()
-            m.d.comb += latent.ready.eq(~link.latent.valid)
-            with m.If(latent.ready):
-                m.d.sync += [link.latent.payload.eq(latent.payload), link.latent.valid.eq(latent.valid)]
-            with m.If(link.latent.valid & link.latent.ready | abort):
-                m.d.sync += link.latent.valid.eq(0)
-            # The link takes whatever is valid, so the result must not come beside the last word.
-            result = stream.Signature(link.result.payload.shape()).create()
-            m.d.comb += [link.result.payload.eq(result.payload), link.result.valid.eq(result.valid & ~link.latent.valid),
-                         result.ready.eq(link.result.ready & ~link.latent.valid)]
+        latent, result = link_results(m, self.config, link, abort)
         for name, port in (("pixels", link.pixels), ("logits", link.logits), ("result", result), ("latent", latent)):
             ports |= stream_ports(name, port, name == "pixels")
         names = {member: port for port, member in LEARNER_PORTS.items()}

@@ -61,6 +61,7 @@ def link_signals(link):
     s.status, s.with_logits, s.with_latent = s.opcode[1], s.opcode[0], s.opcode[1]
     s.learning = s.opcode[5] if link.learns else Const(0, 1)
     s.classify = s.opcode[4] & ~s.learning
+    s.sees = s.opcode[3] & s.classify if link.camera else Const(0, 1)
     s.access = s.learning & s.opcode[4]  # PEEK, POKE
     s.poke = s.access & s.opcode[3]
     s.last_sequence = unnamed(8)  # sequence of the last good request
@@ -167,6 +168,7 @@ class HostLink(Requests, Replies, wiring.Component):
     - result_bits: the link waits 2^result_bits clocks for a result.
     - ahead: the link hears the next requests, an image's and two short ones, while one is carried out and
       answered.
+    - camera: the owner has images of its own, which a host asks for by SEE.
 
     Timing: A byte takes 10 bits of the line in either direction.  A reply begins a few clocks after its
     result.
@@ -175,7 +177,7 @@ class HostLink(Requests, Replies, wiring.Component):
     """
 
     def __init__(self, *, classes, size, lanes, latent_words, score_bits, mark, model=None, clocks, plan=None, keeps=False,
-                 address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=RGB_BITS):
+                 address_bits=14, timeout_bits=21, result_bits=24, ahead=False, pixel_bits=RGB_BITS, camera=False):
         if score_bits > protocol.LOGIT_BITS:
             raise UsageError(f"host link: logits of {score_bits} bits, expected at most {protocol.LOGIT_BITS}; use fewer inputs to a class")
         if lanes % 8 or len(mark) != protocol.MARK_BYTES or model is not None and len(model) != protocol.MODEL_BYTES:
@@ -188,6 +190,7 @@ class HostLink(Requests, Replies, wiring.Component):
             raise UsageError(f"host link: result_bits {result_bits}, expected from timeout_bits, {timeout_bits}, to {CYCLES_BITS}")
         self.classes, self.model_mark, self.clocks, self.plan = classes, model, clocks, plan
         self.timeout_bits, self.result_bits, self.ahead = timeout_bits, result_bits, ahead
+        self.camera = camera
         self.learns, self.keeps, self.latent_bytes = plan is not None, keeps, latent_words * lanes // 8
         self.unknown = self.learns and plan.unknown
         learner = (plan.max_classes, plan.host_bits // 8) if plan else (0, 0)
@@ -205,6 +208,9 @@ class HostLink(Requests, Replies, wiring.Component):
             "abort": Out(1),  # strobes to reset the accelerator
             "ready": In(1),  # the weights are loaded
             **({"hold": In(1)} if keeps else {}),
+            # `look` asks for an image of the owner's own, whose result comes as that of any other; `seen` strobes when it has begun and
+            # when it is complete.  `away`: the owner has the accelerator for itself, and what was classified is no sample any more.
+            **({"look": Out(1), "seen": In(1), "away": In(1)} if camera else {}),
             "wrong_flash": In(1),  # the flash holds no weights of this configuration
             "model": In(8),  # a byte of the network's name
             "model_next": Out(1),  # strobes to rotate to the next
@@ -258,6 +264,10 @@ class HostLink(Requests, Replies, wiring.Component):
                 m.d.comb += s.rx.take.eq(s.states.any(*receiving))
         self._index(m, s)
         m.d.sync += [s.source.eq(s.next_source), s.byte.eq(Array(s.sources)[s.source])]
+        if self.camera:
+            m.d.comb += self.look.eq(s.sees & s.states.ongoing("WAIT"))
+            with m.If(self.away):
+                m.d.sync += s.sample.eq(0)
         with m.If(self.abort):
             m.d.sync += [s.held.eq(0), s.image_started.eq(0), s.image_received.eq(0), s.sample.eq(0)]
         return m
@@ -292,19 +302,24 @@ class HostLink(Requests, Replies, wiring.Component):
         m.d.sync += [s.offered.eq(s.offer & ~s.sent), s.send.eq(s.offered & s.offer & ~s.sent), s.wrong.eq(s.crc != 0)]
         passes = ~self.hold if self.keeps else 1
         m.d.sync += [s.timer.eq(s.timer + passes), s.quiet.eq(s.timer[self.timeout_bits]), s.late.eq(s.timer[self.result_bits])]
-        with m.If(s.sent | (s.strobe | s.broken) & ~s.keep):
+        begins = s.sent | (s.strobe | s.broken) & ~s.keep
+        with m.If(begins | self.seen if self.camera else begins):
             m.d.sync += [s.timer.eq(0), s.quiet.eq(0), s.late.eq(0)]
 
     def _byte_flags(self, m, s):
         """Set the flags that say what the received byte means."""
         requests = *protocol.REQUESTS, *(protocol.UNKNOWN_REQUESTS * self.unknown), *(protocol.LEARNING_REQUESTS * self.learns)
+        low, high = self.image_bytes & 0xFF, self.image_bytes >> 8
+        if self.camera:
+            requests += *protocol.CAMERA_REQUESTS, *(protocol.UNKNOWN_CAMERA_REQUESTS * self.unknown)
+            low, high = Mux(s.sees, 0, low), Mux(s.sees, 0, high)
         m.d.comb += [self.pixels.payload.eq(s.pixel), self.pixels.valid.eq(s.held)]
         m.d.sync += [
             s.accept.eq(s.strobe & ~s.bad), s.trouble.eq(s.broken | Mux(s.strobe, s.bad, s.quiet)),
             s.why.eq(Mux(s.broken, Fault.LINE, Mux(s.strobe, s.cause, Fault.TIMEOUT))),
             s.strobe.eq(s.rx.strobe), s.broken.eq(s.rx.error), s.sync.eq(s.rx.byte == protocol.SYNC),
-            s.low_wrong.eq(s.rx.byte != Mux(s.classify, self.image_bytes & 0xFF, Mux(s.learning, protocol.OPERAND_BYTES, 0))),
-            s.high_wrong.eq(s.rx.byte != Mux(s.classify, self.image_bytes >> 8, 0)),
+            s.low_wrong.eq(s.rx.byte != Mux(s.classify, low, Mux(s.learning, protocol.OPERAND_BYTES, 0))),
+            s.high_wrong.eq(s.rx.byte != Mux(s.classify, high, 0)),
             s.legal.eq(Cat(s.rx.byte == request for request in requests).any()),
             s.late_pixel.eq(s.held | ~self.ready)]
         with m.If(self.pixels.ready):

@@ -53,7 +53,8 @@ class Replies:
         """Identity, status or fault."""
         packed = self.identity.pack()
         identity = Array(Const(value, 8) for value in packed.ljust(32, b"\0"))[s.index[:5]]
-        counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(int(self.ahead), 5)), *(
+        extras = self.ahead | self.camera << 1
+        counters = Array([Cat(self.ready, self.wrong_flash, self.frozen if self.learns else Const(0), Const(extras, 5)), *(
             counter.word_select(i, 8) for counter in (s.frames, s.errors, s.cycles) for i in range(len(counter) // 8))])[s.index[:3]]
         counter = unnamed(8)  # byte of the status
         constant = unnamed(8)  # byte of the identity

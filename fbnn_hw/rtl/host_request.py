@@ -28,7 +28,7 @@ class Requests:
             s.states.go("LENGTH_HIGH")
         with s.states.state("LENGTH_HIGH"), self._accept(m, s, s.high_wrong, Fault.LENGTH):
             s.states.go("CRC")
-            with m.If(s.classify):
+            with m.If(s.classify & ~s.sees if self.camera else s.classify):
                 s.states.go("IMAGE")
             if self.learns:
                 with m.Elif(s.learning):
@@ -41,9 +41,10 @@ class Requests:
                     s.states.go("CRC")
         if self.learns:
             self._receive_operand(m, s)
+        s.aborting = s.classify & ~s.sees if self.camera else s.classify  # the accelerator has got a part of the request
         with s.states.state("CRC"):
             m.d.comb += s.ends.eq(s.index[0])
-            with self._accept(m, s, abort=s.classify), m.If(s.at_end):
+            with self._accept(m, s, abort=s.aborting), m.If(s.at_end):
                 s.states.go("CHECK")
 
     def _receive_operand(self, m, s):
@@ -77,7 +78,7 @@ class Requests:
         with s.states.state("CHECK"):
             s.states.go("WAIT")
             with m.If(s.wrong):
-                self._fail(m, s, Fault.CRC, s.classify)
+                self._fail(m, s, Fault.CRC, s.aborting)
             with m.Else():
                 m.d.sync += [s.last_sequence.eq(s.sequence), s.remembered.eq(1)]
                 with m.If(~s.classify & ~s.status & ~s.learning):
@@ -85,13 +86,16 @@ class Requests:
                 if self.learns:
                     with m.If(s.learning):
                         s.states.go("DISPATCH")
+                if self.camera:
+                    with m.If(s.sees & ~self.ready):
+                        self._refuse(m, s, Fault.BUSY)
         with s.states.state("WAIT"):
             with m.If(~s.classify | s.result_waiting):
                 s.states.go("SYNC")
                 with m.If(s.classify):
                     m.d.sync += [s.cycles.eq(s.timer), s.frames.eq(s.frames + 1)]
             with m.Elif(s.late):
-                self._fail(m, s, Fault.RESULT, 1)
+                self._fail(m, s, Fault.RESULT, ~s.sees if self.camera else 1)
         with s.states.state("QUIET"):
             with m.If(s.quiet & ~s.rx.waiting if self.ahead else s.quiet):
                 s.states.go("SYNC")

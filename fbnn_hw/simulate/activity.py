@@ -1,4 +1,7 @@
-"""What a design does in a frame, counted in its netlist: toggles, accesses of memories, edges at pins."""
+"""What a design does in a frame, counted in its netlist: toggles, accesses of memories, edges at pins.
+
+`device.counted` counts a design with a camera.
+"""
 
 import json
 import subprocess
@@ -72,24 +75,30 @@ class Activity:
 def measure(design, images, *, progress=silent, note=None):
     """Run images, uint8 RGB (N, 3, S, S), through the netlist of a `Design` on its virtual board -> `Activity`.
 
-    A design that learns then learns the last image as its next class, LESSONS times.  Builds in DIR/sim_build_activity.
+    A design that learns then learns the last image as its next class, LESSONS times.  One with a camera is simulated among its parts, and
+    sees the images (`device.counted`).  Builds in DIR/sim_build_activity.
     Raises UsageError for fewer than two images and for another target than an iCE40UP5K, ToolError, MismatchError where an answer is not
     the reference's.
     """
     if design.estimate["target"] != TARGET:
         raise UsageError(f"{design.folder}: a design for --target {design.estimate['target']}, expected {TARGET}: energies are known of "
                          "the iCE40UP5K alone")
-    if design.config.learning and design.config.learning.adds:
+    if design.config.learning and design.config.learning.adds and not design.config.camera:
         raise UsageError(f"{design.folder}: its learner begins with no class, expected --learn replay or none")
     images = encode.checked(images, design.config.size)
     if len(images) < 2:
         raise UsageError("images: found one, expected two or more, since the first frame is not like later ones")
     build = design.folder / "sim_build_activity"
     alone = files.locked(build / ".lock", f"{design.folder}: is being counted by another program in {build.name}; wait for that one")
+    if design.config.camera:
+        from .device import counted
+
+        with alone:
+            return counted.measure(design, images, build, progress, note)
     with alone, progress(total=3, desc="synthesise, compile, simulate") as bar:
         clocks = virtual.clocks_of(design.config)
         sources = virtual.board_sources(design.folder, build, clocks)
-        verilog, flip_flops = _netlist(sources, build)
+        verilog, flip_flops = netlist_of(sources, build)
         bar.update()
         share, _ = netlist._yosys()
         board = [path for path in sources if path.name in ("board.v", "spi_flash.v")]
@@ -118,17 +127,17 @@ def _requests(design, images):
 
 # The netlist, with counters in each module.
 
-def _netlist(sources, build):
-    """Synthesise board_top with counters; return (path of the netlist, {part: flip-flops}).
+def netlist_of(sources, build, top="board_top"):
+    """Synthesise a module with counters; return (path of the netlist, {part: flip-flops}).
 
     An earlier netlist is used while the Verilog is the same.
     """
-    verilog = [path for path in sources if path.name in ("board_top.v", "accelerator.v")]
+    verilog = [path for path in sources if path.name in (f"{top}.v", "accelerator.v")]
     names = " ".join(path.name for path in verilog)
     for path in verilog:
         if path.parent != build:
             (build / path.name).write_text(path.read_text())
-    script = (f"read_verilog {names}\n{synthesis.COMMANDS[TARGET]} -noflatten -top board_top\nwrite_json netlist.json\n"
+    script = (f"read_verilog {names}\n{synthesis.COMMANDS[TARGET]} -noflatten -top {top}\nwrite_json netlist.json\n"
               "tee -q -o cells.json stat -json\n")
     _, version = netlist._yosys()
     texts = {path.name: path.read_text() for path in verilog}
@@ -139,7 +148,7 @@ def _netlist(sources, build):
         stamp.write()
     counted = count(build, build / "netlist.json")
     modules = _own(json.loads((build / "netlist.json").read_text())["modules"])
-    return counted, _flip_flops(modules, "board_top", OWN)
+    return counted, _flip_flops(modules, top, OWN)
 
 
 def count(build, netlist_json):
@@ -172,11 +181,11 @@ def part_of(path):
     """Name the part of a design that an instance belongs to.
 
     It is the first name of the path, or the first two names inside the accelerator.  A synchroniser, `line$37`, belongs to what is
-    around it, and the array of a design that learns, `shared_array`, is an array.
+    around it, and the array of a design that learns, `shared_array`, is an array.  What makes a sensor's clock belongs to the camera.
     """
     names = path.removeprefix(OWN).strip(".").removeprefix("core").strip(".").split(".")
     if names[0] != "accelerator":
-        return "top" if "$" in names[0] else names[0] or "top"
+        return "top" if "$" in names[0] else "camera" if names[0] == "clock" else names[0] or "top"
     inside = names[1].split("$")[0].rstrip("0123456789").removeprefix("shared_") if len(names) > 1 else "control"
     return f"accelerator.{inside}"
 
@@ -270,10 +279,10 @@ def _run(program, build, requests, clocks, quiet):
         raise ToolError(f"the counting board ended with exit code {process.returncode}; see {build}: {text[-200:]}")
     lines = process.stdout.splitlines()
     replies = [bytes.fromhex(line) for line in lines if not line.startswith("activity")]
-    return replies[1:1 + len(requests)], _snapshots(line.split() for line in lines if line.startswith("activity"))
+    return replies[1:1 + len(requests)], snapshots_of(line.split() for line in lines if line.startswith("activity"))
 
 
-def _snapshots(lines):
+def snapshots_of(lines):
     """Read [(phase that ends, Counts since the start)] from the lines that the simulation printed."""
     snapshots, at = [], {}
     for _, cycle, path, *values in lines:
@@ -294,11 +303,11 @@ def _snapshots(lines):
     return snapshots
 
 
-def _activity(design, images, requests, replies, snapshots, flip_flops):
-    """Sum up the stretches between the snapshots.
+def stretches(snapshots):
+    """Sum up the stretches between the snapshots -> Counts of (start, waiting, the first frame, later frames, all else).
 
-    Phases are those of board.v: S before the board takes images, W while it waits, L while bytes come or go, or weights for the next
-    frame are fetched, C while it computes.
+    Frames are (line, compute); the later ones are a mean.  Phases are those of board.v: S before the board takes images, W while it
+    waits, L while bytes come or go, or weights for the next frame are fetched, C while it computes.
     """
     before, groups = Counts(), [[]]
     for phase, counts in snapshots:
@@ -320,10 +329,15 @@ def _activity(design, images, requests, replies, snapshots, flip_flops):
     for each in later:
         line.add(each[0], 1 / len(later))
         compute.add(each[1], 1 / len(later))
+    return start, Counts().add(waiting, 1 / waiting.cycles), first, (line, compute), lesson
+
+
+def _activity(design, images, requests, replies, snapshots, flip_flops):
+    start, waiting, first, (line, compute), lesson = stretches(snapshots)
     lessons = len(requests) - images
     size = len(requests[0]) + len(replies[0])
     return Activity(
-        images, start, Counts().add(waiting, 1 / waiting.cycles), first, line, compute,
+        images, start, waiting, first, line, compute,
         Counts().add(lesson, 1 / lessons) if lessons else None, size, len(requests[-1]) + len(replies[-1]) if lessons else 0,
         virtual.clocks_of(design.config), flip_flops)
 

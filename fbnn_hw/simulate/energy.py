@@ -1,12 +1,13 @@
 """Energy of a frame and of a lesson, estimated: the events of a simulation, times the energy of each event."""
 
+from ..base.errors import UsageError
 from ..base.progress import silent
 from ..machine.line import BITS_A_BYTE
 from ..rtl.duty_cycle import QUIET_BITS, check_wakes
 from ..rtl.qspi_flash import FlashChip
 from ..rtl.uart import divider
 from ..targets import target as find_target
-from ..targets.power import BY_NAME, CONSTANTS, Bounds
+from ..targets.power import BY_NAME, CAMERAS, CONSTANTS, Bounds
 from . import activity as activities
 
 KIND = "estimated: counted in a simulation of the netlist, times constants with bounds; nothing was measured on a board"
@@ -21,13 +22,18 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
 
     clock_hz: Hz (None: what estimate.json quotes).  baud: bits/s of the line (None: the default of the boards at that clock).
     rates: frames/s at which the average power is wanted.  activity: an `Activity` instead of a simulation.
-    Raises UsageError if no board of that clock has such a line, and what `activity.measure` raises.
+    Raises UsageError if no board of that clock has such a line, or the design has none, and what `activity.measure` raises.
     """
     clock_hz = clock_hz or design.estimate["clock_hz"]
-    baud = baud or find_target(design.estimate["target"]).baud(clock_hz, design.config.sleeps)
-    clocks = divider(clock_hz, baud)
-    if design.config.sleeps:
-        check_wakes(clocks)
+    sensor = CAMERAS[design.config.camera] if design.config.camera else None
+    if sensor:
+        if baud:
+            raise UsageError(f"{design.folder}: has a camera and no link, expected no --baud")
+    else:
+        baud = baud or find_target(design.estimate["target"]).baud(clock_hz, design.config.sleeps)
+        clocks = divider(clock_hz, baud)
+        if design.config.sleeps:
+            check_wakes(clocks)
     counted = activity or activities.measure(design, images, progress=progress, note=note)
     first, frame = (_frame(counted, line, compute, clock_hz, baud) for line, compute in (counted.first, (counted.line, counted.compute)))
     compute = _stretch(counted, counted.compute, clock_hz)
@@ -40,7 +46,8 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
         "static_mw": {name: milli(power) for name, power in always.items()},
         "waiting_mw": milli(waiting + Bounds.total(list(always.values()))),
         **({"asleep_mw": milli(sleep[0]), "nap_mj": milli(sleep[1])} if sleep else {}),
-        "rates": [_rate(rate, frame, waiting, always, sleep) for rate in rates],
+        **({"camera": {"name": sensor.name, "mw": milli(sensor.bounds), "kind": sensor.kind, "source": sensor.source}} if sensor else {}),
+        "rates": [_rate(rate, frame, waiting, always, sleep, sensor) for rate in rates],
         **_lesson(design, counted, frame, clock_hz, baud), "peer": PEER,
         "constants": [{"name": c.name, **c.bounds.values(), "unit": c.unit, "kind": c.kind, "source": c.source} for c in CONSTANTS]}
     return report
@@ -48,7 +55,7 @@ def estimate(design, images, *, clock_hz=None, baud=None, rates=(1.0, 10.0), act
 
 def _frame(counted, line, compute, clock_hz, baud):
     """`_stretch` of one frame: its bytes on a line of `baud` and its computing, as they were counted."""
-    bytes_of = stretched(counted, line, counted.line_bytes, clock_hz, baud)
+    bytes_of = stretched(counted, line, counted.line_bytes, clock_hz, baud) if baud else line
     return _stretch(counted, activities.Counts().add(bytes_of).add(compute), clock_hz)
 
 
@@ -75,7 +82,7 @@ def energies(counted, counts, clock_hz):
     parts["feature memory (SPRAM)"] = use["bank"] * sum(counts.banks.values())
     parts["block RAM"] = use["block"] * sum(counts.blocks.values())
     parts["pins of the flash"] = use["pin"] * counts.pins["flash_edges"]
-    parts["pins of the line"] = use["pin"] * counts.pins["line_edges"]
+    parts["pins of the line" if counted.line_bytes else "pins of the camera"] = use["pin"] * counts.pins["line_edges"]
     # Selected, a flash whose clock stands still draws something between nothing and what it draws for reading.
     reads, selected = counts.pins["flash_clocks"] / clock_hz, counts.pins["flash_selected"] / clock_hz
     parts["flash, reading"] = Bounds(use["flash_read"].low * reads, use["flash_read"].typical * reads, use["flash_read"].high * selected)
@@ -115,7 +122,7 @@ def _sleep(waiting, clock_hz, baud):
     return asleep, (waiting + use["static"] + source) * (QUIET_BITS / baud + 2 * 2 ** (int(wait * clock_hz).bit_length()) / clock_hz)
 
 
-def _rate(rate, frame, waiting, always, sleep):
+def _rate(rate, frame, waiting, always, sleep, sensor):
     """Mean power at a number of frames/s.  `possible` is false where a frame takes longer than its share of a second."""
     share = min(1.0, rate * frame["seconds"])
     own = bounds_of(frame["total_mj"]) * rate
@@ -125,6 +132,8 @@ def _rate(rate, frame, waiting, always, sleep):
     if sleep:
         asleep, nap = sleep
         values["sleeps_mw"] = milli(own + constant * share + nap * rate + asleep * (1 - share))
+    if sensor:
+        values["with_camera_mw"] = milli(bounds_of(values["clock_runs_mw"]) + sensor.bounds)
     return values
 
 
@@ -144,11 +153,12 @@ def _lesson(design, counted, frame, clock_hz, baud):
 
 
 def groups(parts):
-    """{group: Bounds in J} of `parts_mj`: accelerator, memories, flash, link, clock."""
+    """{group: Bounds in J} of `parts_mj`: accelerator, memories, flash, clock, and link, or camera with all that it has beside it."""
     names = {"clock": "clock", "feature memory (SPRAM)": "memories", "block RAM": "memories", "pins of the flash": "flash",
              "flash, reading": "flash", "reader": "flash", "image": "flash", "link": "link", "pins of the line": "link"}
+    rest = "camera" if "camera" in parts else "link"
     result = {}
     for name, values in parts.items():
-        group = names.get(name, "accelerator" if name.startswith("accelerator.") else "link")
+        group = "accelerator" if name.startswith("accelerator.") else names.get(name, rest)
         result[group] = result.get(group, NOTHING) + bounds_of(values)
     return result

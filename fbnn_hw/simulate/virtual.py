@@ -240,8 +240,11 @@ class VirtualBoard:
                 process = None
         self.close()
         if isinstance(error, InputError) and process:
-            raise ToolError(f"{self.folder}: the virtual board ended with exit code {process.returncode}, see "
-                            f"{self.build_dir / 'board.log'}; give the command again") from error
+            raise self._ended(process.returncode) from error
+
+    def _ended(self, code):
+        return ToolError(f"{self.folder}: the virtual board ended with exit code {code}, see {self.build_dir / 'board.log'}; "
+                         "give the command again")
 
     def faults(self):
         """The first complaint of the models of flash and SDRAM as one line, or ""."""

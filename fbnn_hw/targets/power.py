@@ -72,3 +72,14 @@ CONSTANTS = (
 )
 """The table of docs/energy.md."""
 BY_NAME = {constant.name: constant.bounds for constant in CONSTANTS}
+
+
+CAMERAS = {
+    "ov7670": Constant("ov7670", Bounds(60e-3, 60e-3 * 2 ** 0.5, 120e-3), "W", "datasheet",
+                       "OmniVision OV7670, key specifications: 60 mW at 15 frames/s of VGA; high: twice that at 30, assumed; typical: the "
+                       "geometric mean.  The regulators of a module are left out; standby: 20 uA at most"),
+    "hm01b0": Constant("hm01b0", Bounds(2e-3, 4e-3, 4e-3), "W", "datasheet",
+                       "Himax HM01B0, description: less than 4 mW at 60 frames/s of QVGA, less than 2 mW at 30; the regulators of a module "
+                       "are left out"),
+}
+"""What sensors draw while they give frames."""

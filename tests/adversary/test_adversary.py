@@ -39,16 +39,16 @@ def root():
 
 
 @pytest.fixture(scope="module")
-def forges(world):
+def forges(world, forge):
     """A process for each core, or one where pytest has a process for each; they import while the good input is made."""
-    processes = [runner.Forge() for _ in range(1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1)]
+    more = [runner.Forge() for _ in range(0 if "PYTEST_XDIST_WORKER" in os.environ else (os.cpu_count() or 1) - 1)]
     try:
         world.prepare()
-        for process in processes:
+        for process in (forge, *more):
             process.wait()
-        yield processes
+        yield [forge, *more]
     finally:
-        for process in processes:
+        for process in more:
             process.close()
 
 

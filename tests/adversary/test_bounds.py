@@ -26,14 +26,6 @@ ROOT = Path(__file__).parents[2]
 MOST_BYTES = 200_000
 
 
-@pytest.fixture(scope="module")
-def forge():
-    process = runner.Forge()
-    process.wait()
-    yield process
-    process.close()
-
-
 def judged(forge, path, words):
     """The outcome of a command on a small file, which is judged."""
     assert path.is_symlink() or path.stat().st_size < MOST_BYTES, path.stat().st_size

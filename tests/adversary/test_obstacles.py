@@ -32,13 +32,6 @@ PLACES = {
 }
 
 
-@pytest.fixture(scope="module")
-def forge():
-    process = runner.Forge()
-    yield process
-    process.close()
-
-
 @pytest.mark.parametrize("name", quick(PLACES, "inspect", "resume", "build", "learn"))
 def test_a_file_that_is_none(name, world, forge, tmp_path):
     words, place = PLACES[name]

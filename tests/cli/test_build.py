@@ -199,6 +199,20 @@ def test_a_display_that_has_no_room(model, tools, cli, tmp_path):
     assert code == 5 and "place-and-route: no way; see " in err and err.endswith("; where cells lack, generate it without --display\n")
 
 
+def test_a_link_beside_a_camera(model, design, tools, answer, refused, cli, tmp_path):
+    """A design with a camera has a link where it is asked for, and then a speed."""
+    made = answer("generate", "--model", model[0], "--target", "ice40", "--camera", "ov7670", "--out", tmp_path)["folder"]
+    plain = answer("build", made, "--board", "icebreaker")
+    assert "link" not in plain and "rx" not in plain["pins"]
+    assert "expected neither --baud nor --ahead, or --link as well" in refused("build", made, "--board", "icebreaker", "--baud", 1000000)[1]
+    linked = answer("build", made, "--board", "icebreaker", "--link", "--baud", 1000000)
+    assert linked["link"] and linked["key"] != plain["key"] and linked["pins"]["rx"] == boards.board("icebreaker").pins["rx"]
+    code, out, _ = cli("build", made, "--board", "icebreaker", "--link", "--baud", 1000000)
+    assert code == 0 and "from the ov7670 to a class; the link has 1,000,000 baud" in out
+    code, line = refused("build", design, "--board", "icebreaker", "--link")
+    assert code == 2 and "has a link anyway, expected --link with a design that has a camera" in line
+
+
 def test_a_flash_that_is_too_small(design, tools, refused, monkeypatch):
     one = boards.board("icesugar")
     monkeypatch.setitem(boards.boards(), "icesugar", replace(one, flash=one.flash | {"bytes": one.flash["offset"] + 100}))
@@ -325,6 +339,18 @@ def test_xilinx(memory, tools, answer, refused, cli):
         f"openFPGALoader -b arty -f {where / 'bitstream.bit'}"]
 
 
+def unpacked_once(patch):
+    """Let bitstreams of the same bytes be read back once."""
+    unpack, chips = unpacked.unpack, {}
+
+    def once(bitstream):
+        data = bitstream.read_bytes()
+        if data not in chips:
+            chips[data] = unpack(bitstream)
+        return chips[data]
+    patch.setattr(unpacked, "unpack", once)
+
+
 def test_a_whole_build(tmp_path, answer, cli, monkeypatch):
     """The real tools, from a network to a bitstream for the UP5K and back: the only slow one."""
     checkpoint.save(tmp_path / "smallest.pt", strategies.smallest())
@@ -337,6 +363,7 @@ def test_a_whole_build(tmp_path, answer, cli, monkeypatch):
         return script, [*place, "--router", "router2", "--no-tmdriv"], pack  # half the time, a slower clock
     whole = toolchain.commands
     monkeypatch.setattr(toolchain, "commands", commands)
+    unpacked_once(monkeypatch)
     made = answer("build", folder, "--board", "icebreaker", "--clock", 18)
     where = folder / "build-icebreaker"
     assert (where / "bitstream.bin").stat().st_size == 104_090

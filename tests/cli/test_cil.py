@@ -114,7 +114,7 @@ def test_a_scenario_without_pre_training(answer, refused, tmp_path, monkeypatch)
 
 
 def test_knobs(answer, refused, extractor, tmp_path):
-    flags = ("cil", "--scenario", "tiny-2+2x2", "--init", extractor, "--strategy", "slda-low-rank", "--threads", "1")
+    flags = ("cil", "--scenario", "tiny-2+2x2", "--init", extractor, "--strategy", "slda-low-rank", "--images", "10", "--threads", "1")
     result = answer(*flags, "--knob", "rank=3", "--knob", "shrinkage=0.2", "--out", tmp_path / "a.json")
     assert result["config"]["knobs"] == {"rank": 3, "shrinkage": 0.2}
     assert refused(*flags, "--knob", "rank=3", "--knob", "rank=4") == (2, "fbnn-hw cil: --knob: found rank twice, expected each value once")

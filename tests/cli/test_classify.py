@@ -119,6 +119,10 @@ def test_refusals(refused, model, tmp_path):
     assert refused("classify", tmp_path / "x.png", "--model", path) == (
         3, f"fbnn-hw classify: {tmp_path}/x.png: not found, expected an image file")
     assert refused("classify", "x.png") == (2, "fbnn-hw classify: missing --model, or --port or --board; see fbnn-hw classify --help")
+    for words, message in (
+            (("--board", "virtual"), "--camera: expected together with --port; fbnn-hw device simulates a camera"),
+            (("--port", "p", "x.png"), "found both --camera and image files, expected one of them")):
+        assert refused("classify", "--camera", 2, *words) == (2, f"fbnn-hw classify: {message}")
     assert refused("classify", "x.png", "--model", path, "--port", "p") == (
         2, "fbnn-hw classify: --model: has no meaning on a board; leave it out")
     assert refused("classify", "x.png", "--port", "p", "--board", "virtual") == (

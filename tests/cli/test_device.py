@@ -97,26 +97,26 @@ def test_a_device_that_keeps(model, pictures, cli, tmp_path):
     script = tmp_path / "night.txt"
     script.write_text("""
         0     show cup/0.png
-        0.15  expect unknown       # it knows no class
-        0.15  save unknown.pbm
-        0.15  press teach
-        0.25  save learning.pbm
-        0.25  release teach
-        0.3   expect kept
-        0.35  save kept.pbm
-        0.35  cut power
-        0.36  restore power
-        0.46  press choose
-        0.48  release choose
-        0.48  show plant/0.png
-        0.52  press teach
-        0.59  release teach
-        0.65  expect kept
-        0.65  press undo
-        0.68  release undo
-        0.68  show cup/1.png
-        0.77  expect 0             # an undo ends the sign kept
-        0.82  save 0.pbm
+        0.1   expect unknown       # it knows no class
+        0.1   save unknown.pbm
+        0.1   press teach
+        0.16  save learning.pbm
+        0.16  release teach
+        0.22  expect kept
+        0.25  save kept.pbm
+        0.25  cut power
+        0.26  restore power
+        0.34  press choose
+        0.36  release choose
+        0.36  show plant/0.png
+        0.4   press teach
+        0.47  release teach
+        0.52  expect kept
+        0.52  press undo
+        0.55  release undo
+        0.55  show cup/1.png
+        0.62  expect 0             # an undo ends the sign kept
+        0.66  save 0.pbm
     """)
     (folder,) = (tmp_path / "out").iterdir()
     code, out, _ = cli("device", folder, "--images", pictures, "--script", script, "--json")

@@ -33,8 +33,6 @@ from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 CLASSES, SLOTS, WAIT_S = 4, 6, 120
 
-pytestmark = pytest.mark.usefixtures("built_boards")
-
 
 @pytest.fixture(autouse=True, scope="module")
 def fast():

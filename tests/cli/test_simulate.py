@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from fbnn_hw.cli import main
-from fbnn_hw.design import generate
-from fbnn_hw.ir import shipped
+from fbnn_hw.design import generate, ready
+from fbnn_hw.fpga import unpacked
 from fbnn_hw.machine import timing
 from fbnn_hw.simulate import simulator
 from tests import strategies
@@ -305,7 +305,10 @@ def test_a_folder_of_any_name(design, tmp_path, cli):
     assert code == 0 and not err and "\N{REPLACEMENT CHARACTER}" in (folder / "report.html").read_text("utf-8")
 
 
-def test_the_bitstream_of_a_camera_has_no_line(tmp_path, cli):
-    made = generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, camera="ov7670")
-    code, _, err = cli("simulate", made.folder, "--bitstream", "icebreaker")
-    assert code == 2 and "has a camera in place of the link, expected a design without" in err, err
+@pytest.mark.slow
+@pytest.mark.skipif(not unpacked.icebox(), reason="icebox is not installed")
+def test_the_bitstream_of_a_device(tmp_path, answer):
+    """The ready image, minutes of simulation: its LEDs, and what a lesson by the buttons leaves in its flash."""
+    folder = shutil.copytree(ready.find("icebreaker", "device").folder, tmp_path / "device")
+    found = answer("simulate", folder, "--bitstream", "icebreaker")
+    assert not found["differences"] and found["lesson"] == 2 and found["answers"] == [None, 1, 0] and found["snapshot_bytes"] > 1000

@@ -12,8 +12,8 @@ from fbnn_hw.base.errors import MismatchError, UsageError
 from fbnn_hw.simulate import activity, energy, netlist, virtual
 from fbnn_hw.simulate.activity import Activity, Counts
 from fbnn_hw.targets import TARGETS
-from fbnn_hw.targets.power import BY_NAME, CONSTANTS, Bounds
-from tests import strategies
+from fbnn_hw.targets.power import BY_NAME, CAMERAS, CONSTANTS, Bounds
+from tests import schemas, strategies
 
 # A counter of two bits in a module of its own, a memory that is read in every fourth cycle, and a board that runs for 1000 cycles.
 TOY = """
@@ -59,13 +59,13 @@ def snapshot(tmp_path_factory):
     (build / "accelerator.v").write_text("")
     (build / "memory.hex").write_text("".join(f"{n * 257 & 0xFFFF:04x}\n" for n in range(256)))
     (build / "board.v").write_text(BOARD)
-    counted, flip_flops = activity._netlist([build / "board_top.v", build / "accelerator.v"], build)
+    counted, flip_flops = activity.netlist_of([build / "board_top.v", build / "accelerator.v"], build)
     share, _ = netlist._yosys()
     program = virtual.verilate([build / "board.v", share / "ice40" / "cells_sim.v", counted], build,
                                options=("-DNO_ICE40_DEFAULT_ASSIGNMENTS",))
     (build / "script").write_bytes((2000).to_bytes(2, "little") + bytes([0, 0]) + bytes([0, 0, 0, 2]))
     done = subprocess.run([program, "4", "10000", "script", "100000"], cwd=build, capture_output=True, text=True, check=True)
-    snapshots = activity._snapshots(line.split() for line in done.stdout.splitlines() if line.startswith("activity"))
+    snapshots = activity.snapshots_of(line.split() for line in done.stdout.splitlines() if line.startswith("activity"))
     return flip_flops, dict((counts.cycles >= 1000, counts) for _, counts in snapshots)[True]
 
 
@@ -107,6 +107,21 @@ def test_a_whole_board(duty_cycle, tmp_path):
     assert 2 * found.compute.cycles < found.compute.banks["accelerator.bank"] < 4 * found.compute.cycles
 
 
+@pytest.mark.slow
+def test_a_whole_device(tmp_path):
+    """A learner that knows all its classes from the flash, before a camera: the netlist's answers are the reference's."""
+    from fbnn_hw import checkpoints, design
+    from fbnn_hw.data import datasets
+
+    written = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, learn="nearest-mean", max_classes=3, camera="hm01b0",
+                              keep=True, weights="flash", outputs=4)
+    found = activity.measure(written, datasets.load("fixture").images[:2])
+    compute = written.estimate["cycles"] - written.estimate["load_cycles"]
+    assert 0 <= found.compute.cycles - compute < 1000 and found.lesson is None and not found.line_bytes
+    assert found.line.toggles["camera"] > found.compute.toggles["camera"] > 0 and found.flip_flops["keeper"] > 50
+    assert found.start.pins["flash_clocks"] > 2 * len(written.read("weights.bin")) and not found.waiting.pins["flash_clocks"]
+
+
 @pytest.mark.parametrize("path, part", [
     ("", "top"), (".link.receiver", "link"), (".core.link", "link"), (".core", "top"), (".accelerator", "accelerator.control"),
     (".accelerator.bank3", "accelerator.bank"), (".accelerator.address$155", "accelerator.address"),
@@ -127,7 +142,7 @@ def counted(**changed):
     return Activity(**values)
 
 
-DESIGN = SimpleNamespace(folder="a", config=SimpleNamespace(weights="stream", learning=None, size=8, sleeps=False),
+DESIGN = SimpleNamespace(folder="a", config=SimpleNamespace(weights="stream", learning=None, size=8, sleeps=False, camera=""),
                          estimate={"clock_hz": 12_000_000, "part": "a part", "target": "ice40"})
 
 
@@ -185,6 +200,22 @@ def test_the_line_is_one_that_a_board_of_that_clock_has():
     assert energy.estimate(sleeps, None, activity=counted(), clock_hz=16.5e6)["baud"] == 1_655_172
 
 
+def test_a_device_with_a_camera():
+    """No line, so nothing is stretched; the sensor's power comes on top, and what is beside the accelerator is the camera's."""
+    design = SimpleNamespace(**{**vars(DESIGN), "config": SimpleNamespace(**{**vars(DESIGN.config), "camera": "ov7670"})})
+    frame = Counts(1000, Counter({"accelerator.array": 4000, "camera": 500, "keeper": 20}), pins=Counter(line_edges=5))
+    activity_of = counted(compute=frame, line_bytes=0, clocks=0, waiting=Counts(1, Counter(camera=1)))
+    report = energy.estimate(design, None, activity=activity_of, rates=(1.0,))
+    assert report["baud"] is None and report["frame"]["cycles"] == 1400
+    assert set(energy.groups(report["frame"]["parts_mj"])) == {"clock", "accelerator", "camera"}
+    rate = report["rates"][0]
+    for bound, power in CAMERAS["ov7670"].bounds.values().items():
+        assert rate["with_camera_mw"][bound] == pytest.approx(rate["clock_runs_mw"][bound] + 1e3 * power)
+    schemas.check("energy", json.dumps({"json_version": 2} | report) + "\n")
+    with pytest.raises(UsageError, match="a: has a camera and no link, expected no --baud"):
+        energy.estimate(design, None, activity=activity_of, baud=1_000_000)
+
+
 def test_groups_hold_every_part():
     report = energy.estimate(DESIGN, None, activity=counted())
     sums = energy.groups(report["frame"]["parts_mj"])
@@ -193,7 +224,7 @@ def test_groups_hold_every_part():
 
 
 def test_constants_are_in_order_and_have_a_source():
-    for constant in CONSTANTS:
+    for constant in (*CONSTANTS, *CAMERAS.values()):
         bounds = constant.bounds
         assert 0 <= bounds.low <= bounds.typical <= bounds.high > 0 and len(constant.source) > 20, constant.name
         assert constant.kind in ("datasheet", "measured by others", "derived", "assumed")
@@ -205,7 +236,7 @@ def test_constants_are_in_order_and_have_a_source():
     ({"target": "ecp5"}, None, "a: a design for --target ecp5, expected ice40: energies are known of the iCE40UP5K alone")])
 def test_what_is_refused(estimate, adds, message):
     learning = adds and SimpleNamespace(adds=adds)
-    design = SimpleNamespace(folder="a", estimate=estimate, config=SimpleNamespace(size=8, learning=learning))
+    design = SimpleNamespace(folder="a", estimate=estimate, config=SimpleNamespace(size=8, learning=learning, camera=""))
     with pytest.raises(UsageError) as error:
         activity.measure(design, np.zeros((2, 3, 8, 8), np.uint8))
     assert str(error.value) == message
@@ -213,7 +244,7 @@ def test_what_is_refused(estimate, adds, message):
 
 def test_one_image_is_refused():
     """The first frame fetches what later ones find."""
-    design = SimpleNamespace(folder="a", estimate={"target": "ice40"}, config=SimpleNamespace(size=8, learning=None))
+    design = SimpleNamespace(folder="a", estimate={"target": "ice40"}, config=SimpleNamespace(size=8, learning=None, camera=""))
     with pytest.raises(UsageError, match="images: found one, expected two or more"):
         activity.measure(design, np.zeros((1, 3, 8, 8), np.uint8))
 
@@ -233,9 +264,7 @@ def test_a_netlist_that_errs_is_no_estimate(monkeypatch):
 
 
 def test_the_json_is_that_of_its_schema():
-    from tests import schemas
-
-    learning = SimpleNamespace(weights="stream", size=8, classes=4, sleeps=True,
+    learning = SimpleNamespace(weights="stream", size=8, classes=4, sleeps=True, camera="",
                                learning=SimpleNamespace(replays=9, slot_bits=4, slots=10, learn_cycles=lambda *_: 5000))
     design = SimpleNamespace(**{**vars(DESIGN), "config": learning})
     for one, lesson in ((DESIGN, None), (design, Counts(100, Counter({"link": 3})))):

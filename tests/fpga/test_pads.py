@@ -96,6 +96,10 @@ def test_the_pins_of_a_camera(name):
             assert top.pins()[f"{table}_{port}"] == getattr(one, table)[port] and f" {table}_{port};" in text
     assert (placed.count("PULLMODE=UP") if top.family == "ecp5" else text.count("PULLUP(1'h1)")) == 2
     pads.Pads(replace(config, camera="hm01b0"), one, plls.nearest(one, 36e6), 1_000_000, bytes(4))
+    # With the link beside it, rx and tx are where a design without a camera has them.
+    linked = pads.Pads(config, one, plls.nearest(one, 36e6), 1_000_000, bytes(4), link=True)
+    assert set(linked.ports) == set(top.ports) | {"rx", "tx"} == set(linked.pins()) and "pad_tx" in pads.to_verilog(linked)
+    assert {linked.pins()[name] for name in ("rx", "tx")} == {one.pins["rx"], one.pins["tx"]}
     # With a display the level of the data wire is looked at, and that of the clock's is not.
     seen = pads.Pads(replace(config, display="ssd1306"), one, plls.nearest(one, 36e6), 1_000_000, bytes(4))
     cells = pads.to_verilog(seen).split("pad_camera_")[1:]

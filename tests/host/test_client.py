@@ -104,7 +104,7 @@ class Board:
                     self.memory[number ^ i] = word
             self.last = self.sequences[-1]
             return encode(opcode | REPLY)
-        assert payload == IMAGE
+        assert payload == (b"" if opcode & Opcode.SEE == Opcode.SEE else IMAGE)
         result = RESULT * bool(opcode & LOGITS) + b"\x01\x02\x03\x04" * bool(opcode & LATENT) + b"\1\0"
         return encode(opcode | REPLY, result)
 
@@ -122,6 +122,15 @@ def board():
 def client(board):
     with Serial(board.port) as port:
         yield Client(port, wait_s=0.3, ready_s=0.2)
+
+
+def test_a_board_with_a_camera(board, client):
+    """It says so in its status, and gives the result of an image that no host has sent."""
+    with pytest.raises(InputError, match="has no camera, expected a bitstream of fbnn-hw build --link"):
+        client.see()
+    board.status = replace(board.status, camera=True)
+    assert client.see(latent=True) == protocol.Result(1, (-5, 7, 6), b"\1\2\3\4")
+    assert board.asked[-1] == Opcode.SEE | LOGITS | LATENT
 
 
 def test_every_request(board, client):

@@ -32,8 +32,6 @@ from tests.quick import quick
 from tests.rtl.test_accelerator import GAP, POOL, conv, dense, topology
 
 WAIT_S = 120
-
-pytestmark = pytest.mark.usefixtures("built_boards")
 SMALL = strategies.on_engine(strategies.fill(topology(8, 2, conv(16), POOL, GAP, dense(32, name=LATENT)), 5))
 LEARNERS = {
     "replay": {"learn": True, "max_classes": 4, "exemplars": 6}, "prototypes": {"learn": "prototypes", "max_classes": 4},

@@ -1,6 +1,6 @@
 """The virtual board from any power-up: random values in every flip-flop and in every memory that is written.
 
-    python -m tests.host.test_power_up COUNT FIRST   each kind of design from the seeds FIRST to FIRST + COUNT - 1
+    python -m tests.host.test_power_up COUNT FIRST [KIND ...]   each kind of design from the seeds FIRST to FIRST + COUNT - 1
 """
 
 import re
@@ -19,8 +19,9 @@ from tests import strategies
 
 OPTIONS = {"pixels": 4, "lanes": 16, "outputs": 4}
 LEARNERS = ("replay", "prototypes", "nearest-mean")
-KINDS = {"ice40": ("ice40", {}), "generic": ("generic", {}), "sdram": ("gowin", {"weights": "sdram"})} | {
-    rule: ("ice40", {"learn": rule, "max_classes": 4}) for rule in LEARNERS}
+KINDS = {"ice40": ("ice40", {}), "generic": ("generic", {}), "sdram": ("gowin", {"weights": "sdram"}), "ecp5": ("ecp5-25f", {}),
+         "xilinx7": ("xilinx7-35t", {})} | {
+    rule: ("ice40", {"learn": rule, "max_classes": 4} | ({"exemplars": 16} if rule == "replay" else {})) for rule in LEARNERS}
 SEED = 41
 RESET_PS = 4e12 / virtual.CLOCK_HZ
 """Four clocks, in which the pins still show what the flip-flops began with."""
@@ -107,8 +108,8 @@ def test_any_power_up(kind, tmp_path):
 
 
 def main():
-    count, first = map(int, sys.argv[1:])
-    for kind in KINDS:
+    count, first = map(int, sys.argv[1:3])
+    for kind in sys.argv[3:] or KINDS:
         with tempfile.TemporaryDirectory() as where:
             design = designed(kind, Path(where) / "out")
             board = Unprepared(design.folder, Path(where) / "board")

@@ -78,9 +78,9 @@ class _Foreign(torch.nn.Module):
 
 
 def refused(path, data=None):
-    """The message of the InputError that reading gives, without the file's name."""
+    """The message of the InputError that reading gives, without the file's name.  data: the file's, or what makes it."""
     if data is not None:
-        path.write_bytes(data)
+        path.write_bytes(data() if callable(data) else data)
     with pytest.raises(InputError) as error:
         checkpoint.read(path)
     message = str(error.value)
@@ -242,7 +242,7 @@ def test_file_that_is_too_large(path):
      f"is a state_dict with 'weight', 'bias', ..., {EXPORT} that has loaded it"),
     (saved(torch.nn.Linear(2, 2)), f"data.pkl names 'torch.nn.modules.linear.Linear'{ALONE}; if it is a module saved whole, {DOOR}"),
     (saved(_Foreign()), f"data.pkl names '{__name__}._Foreign'{ALONE}; if it is a module saved whole, {DOOR}"),
-    (scripted(torch.nn.Linear(2, 2)), f"is TorchScript, {EXPORT}"),
+    (lambda: scripted(torch.nn.Linear(2, 2)), f"is TorchScript, {EXPORT}"),
     (b"\x08\x07\x12\x07pytorch", "is an ONNX file, expected a checkpoint; fbnn-hw import FILE --out mine.pt makes one of it"),
     (saved({"format": "fbnn-hw training state", "model": torch.nn.Linear(2, 2).state_dict()}),
      "format is 'fbnn-hw training state', expected 'fbnn-hw checkpoint'"),
@@ -293,7 +293,7 @@ HEADS = (64, ord("<"), 0x308)
     (zipped("cat/1.jpg", "cat/2.jpg", "cat/3.jpg", compression=zipfile.ZIP_DEFLATED),
      f"is a zip archive of 'cat/1.jpg', 'cat/2.jpg', ..., which torch.save did not write, {UNPACK}"),
     (zipped(), f"is an empty zip archive, {UNPACK}"),
-    (exported(torch.nn.Linear(2, 2), torch.zeros(1, 2)), f"is a program of torch.export, {EXPORT}"),
+    (lambda: exported(torch.nn.Linear(2, 2), torch.zeros(1, 2)), f"is a program of torch.export, {EXPORT}"),
     (gzip.compress(b"abc", mtime=0), f"is compressed by gzip, {UNPACK}"),
     (bytes(257) + b"ustar" + bytes(300), f"is a tar archive, {UNPACK}"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\n",

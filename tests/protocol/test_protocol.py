@@ -184,7 +184,7 @@ def test_an_identity_is_compared_with_a_configuration():
     (lambda: Identity.unpack(b"\3" + bytes(9)), "the board's identity has 10 bytes, expected 19"),
     (lambda: Identity.unpack(b"\4" + bytes(18)), "the board's identity has 19 bytes, expected 20"),
     (lambda: Status.unpack(b""), "the board's status has 0 bytes, expected 8"),
-    (lambda: Status.unpack(b"\x10" + bytes(7)), "the board's status has the flags 0x10, expected at most 0xf"),
+    (lambda: Status.unpack(b"\x20" + bytes(7)), "the board's status has the flags 0x20, expected at most 0x1f"),
     (lambda: Result.unpack(b"\2\0", 0, 2, 2), "the board found class 2, expected one below 2"),
     (lambda: Result.unpack(b"\5\0\xfd\xff\x09\0\1\0\0\0", LOGITS, 4, 0),
      "the board found class 0, expected 2, whose logit is the largest"),

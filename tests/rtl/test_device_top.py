@@ -40,6 +40,9 @@ CONDITIONS = {
     "fewer": "the number of classes is written",
     "kept": "all is kept",
     "restored": "what was kept before is loaded",
+    "called": "a computer asks for something",
+    "changed": "the link is silent, and the learner is not as it was",
+    "silent": "the link has been silent for a second",
 }
 """{condition: when it holds}"""
 HELD = {"HOLD", "LEARN", "FORGET", "SHRINK"}

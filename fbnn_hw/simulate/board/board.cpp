@@ -9,7 +9,8 @@
 // cycles before the byte (2, low first), the byte, flags.  Flags: 1: without stop bit; 2: nothing is sent, the board must come to rest; 6:
 // and be ready; 8: nothing is sent until the board has sent as many bytes since the last rest as the first two say.  For each rest, a line
 // of the bytes that the board sent; where a script has a flag 8, standard error says the cycles from the start of the first byte to the end
-// of each byte that came back.  Exit 3 if it does not rest within LIMIT cycles, 4 if the flash was used wrongly.
+// of each byte that came back.  Exit 3 if it does not rest within LIMIT cycles, 4 if the flash was used wrongly, 5 if the chip of a
+// bitstream gives no answer.
 #ifdef _WIN32
 #include <winsock2.h>
 #else
@@ -43,6 +44,7 @@ double sc_time_stamp() { return 0; }
 
 // Cycles between two bytes where a bit has one: the link takes a byte some clocks after its last bit, and only then may another one come.
 constexpr int PAUSE = 4;
+constexpr uint64_t SILENT = 20000000;  // cycles, more than any request takes
 constexpr int REST = 20;  // cycles without a word, at least, after which the board rests
 
 // Sets the input `quick` of a board that has one, a clock of twice the frequency.  Returns whether it has.
@@ -51,6 +53,10 @@ template <class Top> auto quicken(Top &top, int level, int) -> decltype(void(top
     return true;
 }
 template <class Top> bool quicken(Top &, int, long) { return false; }
+
+// Whether a board that says so does not hear yet: the chip of a bitstream, until its reset has ended.
+template <class Top> auto deaf(const Top &top, int) -> decltype(bool(top.deaf)) { return top.deaf; }
+template <class Top> bool deaf(const Top &, long) { return false; }
 
 struct Item { unsigned gap; uint8_t byte; uint8_t flags; };
 
@@ -62,6 +68,8 @@ struct Board {
     std::deque<Item> input;
     std::vector<uint8_t> output;
     uint64_t cycle = 0, quiet_since = 0;
+    bool chip = false;   // of a bitstream: it is deaf at first, and never rests
+    uint64_t asked = 0;  // the cycle of the last byte to the board, 0 where one has come from it since
     std::vector<uint64_t> times;  // cycles, of the start of the first byte to the board and of the end of each byte from it
     // To the board: level sequence of the byte on the line, 11 bits with what follows a missing stop bit.
     int bits_left = 0, bit_time = 0;
@@ -78,6 +86,7 @@ struct Board {
         top->rst = 1;
         for (int i = 0; i < 4; i++) clock();
         top->rst = 0;
+        chip = deaf(*top, 0);
     }
 
     void clock() {
@@ -108,6 +117,8 @@ struct Board {
                 frame = frame >> 1 | 1u << 31;
                 bits_left--;
             }
+        } else if (deaf(*top, 0)) {  // what is sent is not lost, whatever the host's pace
+            top->rx = 1;
         } else if (waiting_gap && gap) {
             gap--;
         } else if (!input.empty() && input.front().flags & 8) {
@@ -123,6 +134,7 @@ struct Board {
                 frame = unsigned(input.front().byte) << 1 | (bad ? 0 : 1u << 9) | ~0u << 10;
                 bits_left = (bad ? 12 : 10) + (eighths == 8 ? PAUSE : 0);
                 input.pop_front();
+                asked = cycle;
                 if (times.empty()) times.push_back(cycle);
             }
         } else {
@@ -140,6 +152,7 @@ struct Board {
             if (rx_bit == 8) {
                 if (!top->tx) fprintf(stderr, "board: sent a byte without stop bit\n");
                 output.push_back(rx_byte);
+                asked = 0;
                 times.push_back(cycle + eighths / 16);
                 rx_bit = -1;
             } else {
@@ -150,6 +163,9 @@ struct Board {
     }
 
     bool rests() const { return cycle - quiet_since > uint64_t(std::max(12 * eighths / 8, REST)); }
+
+    // Whether a chip has no answer.  Its own clock says so: a host's clock goes on while other programs have the processor.
+    bool silent() const { return chip && asked && cycle - asked > SILENT; }
 };
 
 static int run_script(Board &board, const char *path, uint64_t limit) {
@@ -196,7 +212,7 @@ static int run_script(Board &board, const char *path, uint64_t limit) {
 }
 
 // Nothing comes and nothing is at work, so that the board may wait for a byte.
-static bool idles(const Board &board) { return board.rests() && (board.top->ready || board.cycle - board.quiet_since > 20000000); }
+static bool idles(const Board &board) { return board.rests() && (board.top->ready || board.cycle - board.quiet_since > SILENT); }
 
 // Some cycles, fewer where the board comes to rest: its answer is waited for.
 static void run(Board &board) {
@@ -249,6 +265,8 @@ static int serve_terminal(Board &board) {
             }
         }
         run(board);
+        fflush(stdout);  // what the models say
+        if (board.silent()) return 5;
         size_t done = 0;
         while (done < board.output.size()) {
             ssize_t count = write(master, board.output.data() + done, board.output.size() - done);
@@ -311,6 +329,8 @@ static int serve_socket(Board &board) {
             }
         }
         run(board);
+        fflush(stdout);  // what the models say
+        if (board.silent()) return 5;
         size_t done = 0;
         while (client != INVALID_SOCKET && done < board.output.size()) {
             int count = send(client, (const char *)board.output.data() + done, int(board.output.size() - done), 0);

@@ -1,5 +1,5 @@
 // The virtual board of a bitstream: the disassembled chip with its PLL, a flash beside it, and the clock of the design as `clk`.
-// A chip has no reset: it begins as configuration leaves it, and its PLL locks some time after.
+// A chip has no reset: it begins as configuration leaves it, its PLL locks some time after, and it hears nothing until `SETTLES clocks later.
 `include "board.vh"
 `timescale 1ns / 1ps
 
@@ -14,10 +14,13 @@ module board (
     output wire ready,
     output wire active,
     output wire fault,
+    output wire deaf,
     output wire [31:0] errors
 );
-    reg [9:0] started = 0;
-    always @(posedge clk) if (!started[9]) started <= started + 1;
+    localparam LOCKS = 512;
+    reg [31:0] started = 0;
+    assign deaf = started < LOCKS + `SETTLES;
+    always @(posedge clk) if (deaf) started <= started + 1;
     // Nothing outside says whether the chip is at work, so it is never taken to rest.
     assign active = 1;
     wire select, flash_clock;
@@ -28,7 +31,7 @@ module board (
 `else
         .pll_a(clk), .pll_b(clk),
 `endif
-        .locked(started[9]), .rx(rx), .tx(tx), .ready(ready), .fault(fault), .flash_select(select), .flash_clock(flash_clock),
+        .locked(started >= LOCKS), .rx(rx), .tx(tx), .ready(ready), .fault(fault), .flash_select(select), .flash_clock(flash_clock),
         .flash_in(to_board), .flash_out(from_board), .flash_enable(enable));
 `ifdef FLASH
     spi_flash #(.WIDTH(`WIDTH), .READ(`READ), .DUMMY(`DUMMY), .BASE(`BASE), .BYTES(`BYTES)) flash (

@@ -58,44 +58,59 @@ def scene(sensor, picture):
 class SimulatedDevice:
     """A device at work: a context manager around its program.
 
-    design: design.Design with a camera.  seed: of all that is random in the parts.  note: called with a line before it compiles.
+    design: design.Design with a camera.  seed: of all that is random in the parts.  note: called with a line before it compiles.  link:
+    options of a `DeviceTop` with a link, beside its speed, or None.
 
     Raises UsageError for a design without a camera, InputError for a folder that lacks a file, ToolError where a tool fails.
     """
 
-    def __init__(self, design, seed=1, note=None, build_dir=None):
+    clock_hz: float = CLOCK_HZ
+    offset = virtual.OFFSET
+    arguments: tuple = ()
+    """More ones of the program."""
+    options: tuple = ()
+    """More ones of Verilator."""
+
+    def __init__(self, design, seed=1, note=None, build_dir=None, link=None):
         from ...rtl.board_top import keep_room
         from ...rtl.device_top import DeviceTop
 
+        self._open(design, seed, note, build_dir or design.folder / f"sim_build_device{'_link' * (link is not None)}")
+        if self.config.weights != "stream":
+            simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
+        self.keep_base = keep_room(self.config, self.offset)[0] if self.config.keeps else None
+        options = {} if link is None else {"model": bytes.fromhex(design.model_mark), "clocks": virtual.CLOCKS, **link}
+        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=self.offset, keep_base=self.keep_base, **options)
+        self.top, self.signs, self.buttons = top, top.signs, top.buttons
+        source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
+        self._sources = [source, *virtual.accelerator_sources(design.folder.absolute())]
+
+    def _open(self, design, seed, note, build_dir):
+        """What any simulated device of a design has."""
         simulator.check_tools("the simulated device")
         self.config, self.seed = design.config, seed
         if not self.config.camera:
             raise UsageError(f"{design.folder}: has no camera, expected a design of fbnn-hw generate --camera")
         if self.config.way not in ("memory", "stream"):
             raise UsageError(f"{design.folder}: has its weights in {self.config.way}, expected them on the chip or in a flash")
-        self.build_dir = Path(build_dir or design.folder / "sim_build_device").absolute()
+        self.build_dir = Path(build_dir).absolute()
         self.build_dir.mkdir(parents=True, exist_ok=True)
         self.flash = "-"
         if self.config.weights == "stream":
             self.flash = "flash.bin"
             files.write(self.build_dir / self.flash, virtual.flash_image(design.folder))
-        else:
-            simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
-        self.keep_base = keep_room(self.config, virtual.OFFSET)[0] if self.config.keeps else None
-        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=virtual.OFFSET, keep_base=self.keep_base)
-        self.signs, self.buttons = top.signs, top.buttons
-        source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
-        self._sources, self._note = [source, *virtual.accelerator_sources(design.folder.absolute())], note
+        self._note, self.received = note, bytearray()  # from the link
         self._process = self._folder = None
         self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
-    def _compile(self):
+    def _compile(self, top="device_top", options=()):
         sources, note = self._sources, self._note
         program, own = simulator.executable("device"), SOURCES / "device.cpp"
-        command = [*simulator.translation("device_top", self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
-                   "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
-        texts = [path.read_text() for path in (*sources, own, *sorted(SOURCES.glob("*.h")))] + [version("amaranth")]
+        command = [*simulator.translation(top, self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
+                   *self.options, *options, f"-I{self.build_dir}", "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
+        read = (*sources, own, *sorted(SOURCES.glob("*.h")), *self.build_dir.glob("board.vh"))
+        texts = [path.read_text() for path in read] + [version("amaranth")]
 
         def say():
             if note:
@@ -107,7 +122,7 @@ class SimulatedDevice:
     def __enter__(self):
         program = self._compile()
         self._folder = tempfile.TemporaryDirectory()
-        arguments = [str(round(PS / CLOCK_HZ)), self.config.camera, str(self.seed), self.flash, str(virtual.OFFSET)]
+        arguments = [str(round(PS / self.clock_hz)), self.config.camera, str(self.seed), self.flash, str(self.offset), *self.arguments]
         self._process = subprocess.Popen([str(program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          text=True)
         return self
@@ -119,6 +134,12 @@ class SimulatedDevice:
             self._process.kill()
         self._process.wait()
         self._folder.cleanup()
+
+    def _line(self):
+        """The next line of the program that is no byte from the link."""
+        while (line := self._process.stdout.readline()).startswith("byte "):
+            self.received.append(int(line.split()[1], 16))
+        return line
 
     def _tell(self, line):
         try:
@@ -144,16 +165,24 @@ class SimulatedDevice:
         """Switch the device on or off."""
         self._tell(f"power {int(on)}")
 
+    def send(self, data):
+        """Send bytes over the link."""
+        self._tell(f"line {virtual.CLOCKS} {data.hex()}")
+
     def set(self, name, value, part="sensor"):
         """Set an option of the model of a part: such as "stopped" of the sensor, "worn" of the flash, "absent" of the display."""
         self._tell(f"{part} {name} {value}")
 
-    def slots(self):
-        """The bytes of the three slots in which a design with a keeper has what it learned."""
+    def room(self):
+        """The bytes of the flash from the first of the slots on in which a design with a keeper has what it learned."""
         slot, path = SlotPlan(self.config.learning), Path(self._folder.name) / "slots.bin"
         self._tell(f"read {self.keep_base} {4 * slot.room} {path}")
         self.until(self.now)  # so that the file has been written
-        room = path.read_bytes()
+        return path.read_bytes()
+
+    def slots(self):
+        """The bytes of the three slots."""
+        slot, room = SlotPlan(self.config.learning), self.room()
         return [room[place:place + slot.bytes] for place in slot.places(0)]
 
     def picture(self):
@@ -170,23 +199,23 @@ class SimulatedDevice:
         often} since power-up, `sensor` is what the sensor was set to.
         """
         self._tell(f"until {ps}")
-        seen, words, top = [], self._process.stdout.readline().split(), 1 << self.config.score_bits - 1
+        seen, words, top = [], self._line().split(), 1 << self.config.score_bits - 1
         while words and words[0] in ("at", "image"):
             time, sign, *numbers = words[1:]
             if words[0] == "image":
                 self.images.append((int(time), sign == "1", [(int(logit) ^ top) - top for logit in numbers]))
-                words = self._process.stdout.readline().split()
+                words = self._line().split()
                 continue
             one = self._seen(int(time), sign, *map(int, numbers))
             if (one.sign, one.value) != self._shown:  # another answer behind a sign is not seen
                 seen.append(one)
             self._shown = one.sign, one.value
-            words = self._process.stdout.readline().split()
+            words = self._line().split()
         if not words:
             raise ToolError(f"the simulated device in {self.build_dir} has ended; give the command again")
-        self.now, self.sensor = int(words[1]), self._process.stdout.readline().strip()
+        self.now, self.sensor = int(words[1]), self._line().strip()
         self.faults = {}
-        while line := self._process.stdout.readline().strip():
+        while line := self._line().strip():
             _, count, what = line.split(" ", 2)
             self.faults[what] = int(count)
         return seen
@@ -197,6 +226,29 @@ class SimulatedDevice:
             return Seen(ps, "no power", None, lit)
         found = self.signs[int(sign)]
         return Seen(ps, found.name, {"answer": answer, "choice": choice, "": None}[found.value], lit)
+
+
+class DeviceLine:
+    """The link of a simulated device as a `link.client.Transport`: a wait is one of the device's own time."""
+
+    path = "the simulated device"
+
+    def __init__(self, device):
+        self.device = device
+
+    def write(self, data, timeout):
+        self.device.send(data)
+
+    def read(self, timeout):
+        device, end = self.device, self.device.now + round(timeout * PS)
+        while not device.received and device.now < end:
+            device.until(min(end, device.now + PS // 1000))
+        data = bytes(device.received)
+        device.received.clear()
+        return data
+
+    def discard(self):
+        self.read(0)
 
 
 def lines(picture):
