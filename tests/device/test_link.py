@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
 from fbnn_hw.base.errors import InputError
+from fbnn_hw.ir import shipped
 from fbnn_hw.link.chip import ChipState
 from fbnn_hw.link.client import Client
 from fbnn_hw.machine import protocol
@@ -24,7 +25,7 @@ def noise(count):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """tiny.pt that learns three classes before an OV7670 and keeps them."""
-    return design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path_factory.mktemp("link"), learn="nearest-mean",
+    return design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path_factory.mktemp("link"), learn="nearest-mean",
                            max_classes=CLASSES, unknown=True, forget=True, keep=True, camera="ov7670", weights="flash", outputs=4)
 
 
@@ -86,7 +87,7 @@ def test_a_computer_beside_the_camera(made):
 @pytest.mark.slow
 def test_a_design_that_does_not_learn(tmp_path):
     """A damaged image resets its accelerator, which loads its weights again; then camera and host get their answers as before."""
-    found = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, camera="hm01b0", weights="flash", outputs=4)
+    found = design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, camera="hm01b0", weights="flash", outputs=4)
     pictures = noise(2)
     seen = camera.through(pictures, True)
     expected = [tuple(row) for row in inference.logits(found.network, seen).tolist()]

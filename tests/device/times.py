@@ -6,7 +6,8 @@
 import sys
 import tempfile
 
-from fbnn_hw import checkpoints, design
+from fbnn_hw import design
+from fbnn_hw.ir import shipped
 from fbnn_hw.simulate.device.device import PS, SimulatedDevice
 from tests import strategies
 
@@ -48,7 +49,7 @@ def measure(device, maximum):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        made = design.generate(checkpoints.load(sys.argv[1] if sys.argv[1:] else "teach.pt"), "ice40", out=folder, learn="nearest-mean",
+        made = design.generate(shipped.load(sys.argv[1] if sys.argv[1:] else "teach.pt"), "ice40", out=folder, learn="nearest-mean",
                                max_classes=16, unknown=True, forget=True, camera="ov7670", keep=True)
         with SimulatedDevice(made, note=print) as device:
             device.power(0)

@@ -110,10 +110,11 @@ def test_a_whole_board(duty_cycle, tmp_path):
 @pytest.mark.slow
 def test_a_whole_device(tmp_path):
     """A learner that knows all its classes from the flash, before a camera: the netlist's answers are the reference's."""
-    from fbnn_hw import checkpoints, design
+    from fbnn_hw import design
     from fbnn_hw.data import datasets
+    from fbnn_hw.ir import shipped
 
-    written = design.generate(checkpoints.load("tiny.pt"), "ice40", out=tmp_path, learn="nearest-mean", max_classes=3, camera="hm01b0",
+    written = design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, learn="nearest-mean", max_classes=3, camera="hm01b0",
                               keep=True, weights="flash", outputs=4)
     found = activity.measure(written, datasets.load("fixture").images[:2])
     compute = written.estimate["cycles"] - written.estimate["load_cycles"]
