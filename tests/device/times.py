@@ -1,4 +1,4 @@
-"""How long a device takes: until it looks after power-up, from image to image, and to keep a lesson, at the flash's own times.
+"""How long a device takes: until it looks after power-up, and to keep a lesson, at the flash's own times.
 
     python -m tests.device.times            the design of the ready image, at 36 MHz
 """
@@ -35,8 +35,6 @@ def measure(device, maximum):
     device.press("teach")
     while len(device.images) < before + LESSON:
         device.until(device.now + 2 * MS)
-    times = [ps for ps, *_ in device.images[before:]]
-    found["an image"] = (times[-1] - times[0]) / (len(times) - 1)
     device.press()
     start = device.now
     found[f"{LESSON} images kept"] = until(device, "kept") - start
