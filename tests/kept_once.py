@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 import zipfile
 from contextlib import suppress
@@ -52,20 +51,21 @@ def _taken(kept, target):
 
 
 def _keep(made, kept):
-    """Put a file into the cache, whole."""
-    with tempfile.TemporaryDirectory(dir=kept.parent) as place:
-        os.replace(shutil.copy(made, place), kept)
+    """Put a file into the cache, whole.  Only by what no test replaces: an interrupted `shutil.rmtree` is one."""
+    os.replace(shutil.copy(made, f"{kept}.{os.getpid()}"), kept)
 
 
 def _text(folder, key, make, *arguments, **options):
     """What `make` returns, a text, from the folder where it is there."""
     kept = folder / sha256(repr(key).encode()).hexdigest()
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "text"
-        if not _taken(kept, file):
-            file.write_text(make(*arguments, **options), newline="")
-            _keep(file, kept)
-        return file.read_bytes().decode()
+    if kept.is_file():
+        os.utime(kept)
+        return kept.read_bytes().decode()
+    text = make(*arguments, **options)
+    part = Path(f"{kept}.{os.getpid()}")
+    part.write_bytes(text.encode())
+    os.replace(part, kept)
+    return text
 
 
 def _verilog(make, folder):
@@ -108,11 +108,10 @@ def _syntheses(run, folder):
             return
         run(command, where, log, subject, on_line)
         changed = [name for name, content in _contents(where).items() if content != before.get(name)]
-        with tempfile.TemporaryDirectory() as place:
-            with zipfile.ZipFile(Path(place) / "made", "w", zipfile.ZIP_DEFLATED) as made:
-                for name in [*changed, log]:
-                    made.write(where / name, name)
-            _keep(made.filename, kept)
+        with zipfile.ZipFile(f"{kept}.{os.getpid()}", "w", zipfile.ZIP_DEFLATED) as made:
+            for name in [*changed, log]:
+                made.write(where / name, name)
+        os.replace(made.filename, kept)
     return once
 
 

@@ -132,6 +132,9 @@ def _inputs(args, board, design):
     config, folder = design.config, design.folder
     if config.camera and (args.baud or args.ahead) and not args.link:
         raise UsageError(f"{folder}: has a camera and no link, expected neither --baud nor --ahead, or --link as well")
+    if args.link and config.display:
+        raise UsageError(f"--link: {folder} has a display, whose memory has no room for the sign of a link; expected a design of "
+                         "generate without --display")
     if args.link and not config.camera:
         raise UsageError(f"--link: {folder} has a link anyway, expected --link with a design that has a camera")
     clock = plls.nearest(board, args.clock * 1e6 if args.clock else board.part.clock_of(config))

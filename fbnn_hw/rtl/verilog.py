@@ -17,6 +17,10 @@ _GUARD = re.compile(r"^  reg (\\\$auto\$verilog_backend\.cc:\S+) +=( 0);$", re.M
 """The register by which yosys means to start each `always @*` of a module, which names it and waits for a change."""
 
 
+_CONSTANT = re.compile(r"^  always @\*\n    (.+? = \d+'\w+;)$", re.MULTILINE)
+"""A block that waits for a change of nothing: bits of a signal, beside others of it, that are constant."""
+
+
 def convert(component, name, **options):
     """Verilog of an Amaranth component as module `name`; equal inputs give equal bytes.  options: those of amaranth.back.rtlil.convert.
 
@@ -52,9 +56,16 @@ def convert(component, name, **options):
             gc.enable()
         if previous is None:
             os.environ.pop("AMARANTH_USE_YOSYS", None)
+    text = _CONSTANT.sub(_started, text)
     # An initial value may be there before a block waits (IEEE 1364-2005, 9.9; 1800 says that it is).  A non-blocking assignment comes
     # when all of them do.
     return TIMESCALE + _GUARD.sub(r"  reg \1 ;\n  initial \1 <=\2;", text)
+
+
+def _started(match):
+    """A block of `_CONSTANT` with a register that starts it, as yosys gives one to blocks with a condition."""
+    name = f"\\$constant${match.start()} "
+    return f"  reg {name};\n  initial {name}<= 0;\n  always @* begin\n    if ({name}) begin end\n    {match[1]}\n  end"
 
 
 def to_verilog(config):

@@ -211,6 +211,10 @@ def test_a_link_beside_a_camera(model, design, tools, answer, refused, cli, tmp_
     assert code == 0 and "from the ov7670 to a class; the link has 1,000,000 baud" in out
     code, line = refused("build", design, "--board", "icebreaker", "--link")
     assert code == 2 and "has a link anyway, expected --link with a design that has a camera" in line
+    shown = answer("generate", "--model", model[0], "--target", "ice40", "--camera", "ov7670", "--display", "ssd1306",
+                   "--out", tmp_path)["folder"]
+    code, line = refused("build", shown, "--board", "icebreaker", "--link")
+    assert code == 2 and "has a display, whose memory has no room for the sign of a link" in line
 
 
 def test_a_flash_that_is_too_small(design, tools, refused, monkeypatch):

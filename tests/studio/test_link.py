@@ -94,7 +94,7 @@ def vectors():
                    for op, payload, number in encoded],
         "decode": decoded,
         "identity": [_identity(data) for data in (good, plain, several, good[:-1], b"", *changed)],
-        "status": [_status(data) for data in (status, status[:-1], *(bytes([flags]) + status[1:] for flags in (8, 16)), bytes(8))],
+        "status": [_status(data) for data in (status, status[:-1], *(bytes([flags]) + status[1:] for flags in (8, 16, 32)), bytes(8))],
         "result": [_result(*one) for one in results]}
 
 

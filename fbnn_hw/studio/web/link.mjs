@@ -131,7 +131,7 @@ export function identity(data) {
 // The reply to STATUS.
 export function status(data) {
   if (data.length !== STATUS_BYTES) throw new LinkError(`The board's status has ${data.length} bytes, expected ${STATUS_BYTES}.`);
-  if (data[0] > 15) throw new LinkError(`The board's status has the flags ${data[0]}, expected at most 15.`);
+  if (data[0] > 31) throw new LinkError(`The board's status has the flags ${data[0]}, expected at most 31.`);
   return {
     ready: Boolean(data[0] & 1), wrongFlash: Boolean(data[0] & 2), frozen: Boolean(data[0] & 4), ahead: Boolean(data[0] & 8),
     frames: data[1] | data[2] << 8, errors: data[3] | data[4] << 8, cycles: data[5] | data[6] << 8 | data[7] << 16};

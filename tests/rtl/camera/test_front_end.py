@@ -47,7 +47,7 @@ def test_a_reader_that_lets_bytes_wait(simulate, name, patience):
     source = random.Random(f"{SEED} {sensor.name} {patience}")
     frames = [drawn(sensor, source) for _ in range(8)]
     waveform = list(levels(sensor, frames, 3.1, 0.1, source, 0))
-    waveform += [waveform[-1]] * int(600 * SIZE ** 2 * (patience > 0.9))
+    waveform += [waveform[-1]] * int(1200 * SIZE ** 2 * (patience > 0.9))
     images, skipped, _ = simulate(CameraFrontEnd(sensor, 8, SIZE), waveform, source, patience, (0, len(waveform) // 8))
     compare(sensor, SIZE, frames, images, skipped, late=patience > 0.3)
     assert len(images) < 8 and (patience == 0.97 or any(image.torn for image in images) == (patience > 0.99))
