@@ -100,8 +100,8 @@ def test_a_whole_board(duty_cycle, tmp_path):
     assert found.compute.toggles["accelerator.array"] > 10 * found.line.toggles["accelerator.array"]
     assert found.lesson.toggles["accelerator.learner"] > found.compute.toggles["accelerator.learner"] / 10 > 0
     assert found.start.pins["flash_clocks"] > 2 * len(written.read("weights.bin")) and not found.compute.pins["flash_clocks"]
-    # Memories rest where nothing reads them: all of them while it waits, but for those of the learner.
-    resting = ("accelerator.bank", "accelerator.mover", "accelerator.sequencer", "link")
+    # Memories rest where nothing reads them: all of them while it waits, but for those of the learner and of its requests.
+    resting = ("accelerator.bank", "accelerator.mover", "accelerator.sequencer")
     assert not any(found.waiting.banks[part] + found.waiting.blocks[part] for part in resting)
     assert found.line.banks["accelerator.bank"] < found.line.cycles
     assert 2 * found.compute.cycles < found.compute.banks["accelerator.bank"] < 4 * found.compute.cycles
@@ -119,7 +119,7 @@ def test_a_whole_device(tmp_path):
     found = activity.measure(written, datasets.load("fixture").images[:2])
     compute = written.estimate["cycles"] - written.estimate["load_cycles"]
     assert 0 <= found.compute.cycles - compute < 1000 and found.lesson is None and not found.line_bytes
-    assert found.line.toggles["camera"] > found.compute.toggles["camera"] > 0 and found.flip_flops["keeper"] > 50
+    assert found.line.toggles["camera"] > found.compute.toggles["camera"] > 0
     assert found.start.pins["flash_clocks"] > 2 * len(written.read("weights.bin")) and not found.waiting.pins["flash_clocks"]
 
 
