@@ -49,7 +49,7 @@ _UNSHOWN = re.compile(
     "\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e007f\U000f0000-\U0010ffff]")
 """Controls, formats, separators but the space, surrogates and characters of private use, those of Unicode 15, whatever version Python has;
-The page has the same."""
+studio/web/state.mjs has the same."""
 
 
 def is_name(value):

@@ -66,9 +66,7 @@ def run(args: Args, out: Output) -> None:
 
 def _held(args, out):
     """The design that the board at --port names, of rtl_out or of a ready image."""
-    from ..board import Board
-
-    with Board.open(_board.port(args), baud=args.baud, note=out.note) as board:
+    with _board.opened(args, out, None) as board:
         if board.design is None:
             raise InputError(f"{board.client.name}: holds configuration {board.identity.config.hex()}, which no folder of rtl_out and no "
                              "ready image has; name the folder that was flashed")

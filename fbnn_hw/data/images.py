@@ -1,7 +1,7 @@
 """Image files as the arrays that networks take: uint8 RGB (N, 3, S, S).  PNG, JPEG, WebP, BMP, and .npy of bytes.
 
 `read` and, for arrays, `scale` are the only way from a picture to the bytes of an accelerator.  The page has the same in JavaScript
-and the tests compare the two byte for byte.
+(studio/web/scale.mjs), and the tests compare the two byte for byte.
 
 A file of few bytes may claim to have many pixels.  So the size in the header is checked before any
 pixel is decoded.

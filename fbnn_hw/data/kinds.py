@@ -1,4 +1,4 @@
-"""The bytes of a picture without that in which decoders differ; the page has the same rules.
+"""The bytes of a picture without that in which decoders differ; the page has the same in studio/web/kinds.mjs.
 
 A picture that one decoder overlooks and another one refuses is damaged here: a BMP without all its rows, a rare kind of one.
 """

@@ -103,6 +103,11 @@ def has(learning, keeps=False, link=False):
     return found | ({"keep"} if learning and keeps else set())
 
 
+def buttons(found):
+    """Names of the buttons that a design has.  found: as `has` gives it."""
+    return tuple(button for button, needs in BUTTONS.items() if needs in found)
+
+
 def of_design(table, found):
     """The rows of a table, each with `needs`, that a design has."""
     return tuple(row for row in table if row.needs in found)

@@ -72,7 +72,7 @@ class DeviceTop(FromFlash, wiring.Component):
             camera=True)
         self.has = device.has(plan, keep_base is not None, self.link is not None)
         self.signs, self.steps = (device.of_design(table, self.has) for table in (device.SIGNS, device.STEPS))
-        self.buttons = tuple(button for button, needs in device.BUTTONS.items() if needs in self.has)
+        self.buttons = device.buttons(self.has)
         self.clock = SensorClock(self.sensor, clock_hz)
         self.tick_bits = tick_bits(clock_hz)
         ticks = 2 * self.sensor.xclk_hz / self.clock.hz / self.sensor.frames * clock_hz / 2 ** self.tick_bits  # of two frames

@@ -15,8 +15,6 @@ TIMESCALE = "`timescale 1ns / 1ps\n"
 """Stands before the modules of every Verilog file, since some simulators refuse files with one beside files without."""
 _GUARD = re.compile(r"^  reg (\\\$auto\$verilog_backend\.cc:\S+) +=( 0);$", re.MULTILINE)
 """The register by which yosys means to start each `always @*` of a module, which names it and waits for a change."""
-
-
 _CONSTANT = re.compile(r"^  always @\*\n    (.+? = \d+'\w+;)$", re.MULTILINE)
 """A block that waits for a change of nothing: bits of a signal, beside others of it, that are constant."""
 

@@ -72,8 +72,6 @@ CONSTANTS = (
 )
 """The table of docs/energy.md."""
 BY_NAME = {constant.name: constant.bounds for constant in CONSTANTS}
-
-
 CAMERAS = {
     "ov7670": Constant("ov7670", Bounds(60e-3, 60e-3 * 2 ** 0.5, 120e-3), "W", "datasheet",
                        "OmniVision OV7670, key specifications: 60 mW at 15 frames/s of VGA; high: twice that at 30, assumed; typical: the "

@@ -16,8 +16,6 @@ from tests import strategies
 MS = PS // 1000
 SETS_UP = 35 * MS
 """Within which a sensor has its registers."""
-STEP = 2 * MS
-"""Far shorter than the time from an image's answer to the next frame of the sensor."""
 
 
 def made(out, **options):
@@ -26,31 +24,18 @@ def made(out, **options):
     return design.generate(network, "ice40", camera="ov7670", out=out, **options), network
 
 
-def following(device):
-    """The logits of the next image that is whole; the number of those that were torn before it."""
-    torn = 0
-    while True:
-        before = len(device.images)
-        while len(device.images) == before:
-            device.until(device.now + STEP)
-        _, broken, logits = device.images[before]
-        if not broken:
-            return logits, torn
-        torn += 1
-
-
 def check(device, network, count, seed):
     """So many pictures, one a frame -> images that were torn."""
     source, torn = random.Random(seed), 0
     print(f"seed {seed}")
     device.until(SETS_UP)
-    following(device)
+    device.following()
     for number in range(count):
         picture = strategies.images(source.randrange(1 << 30), 1, 128)
         device.set("jitter", source.randrange(6000))
         device.set("blanking", source.randrange(60))
         device.show(picture[0])
-        logits, more = following(device)
+        logits, more = device.following()
         torn += more
         expected = inference.logits(network, camera.through(picture, False))[0].tolist()
         assert logits == expected, f"picture {number} of seed {seed}: {logits}, expected {expected}"

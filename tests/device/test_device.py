@@ -7,12 +7,12 @@ from fbnn_hw import design
 from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.ir import shipped
 from fbnn_hw.reference import camera
-from fbnn_hw.simulate.device.device import Seen, SimulatedDevice, lines, pbm, scene, shows, words
+from fbnn_hw.simulate.device.device import STEP, Seen, SimulatedDevice, lines, pbm, scene, shows, words
 from tests import strategies
 from tests.device import pictures
 from tests.device.drawing import drawn
 from tests.device.parts import Hm01b0, Ov7670
-from tests.device.pictures import MS, STEP
+from tests.device.pictures import MS
 
 FRAME = 34 * MS
 
@@ -52,7 +52,7 @@ def test_a_display_shows_what_leds_and_logits_say(plain):
     with simulated as device:
         device.set("absent", 1, "display")
         device.until(pictures.SETS_UP)
-        pictures.following(device)
+        device.following()
         device.set("absent", 0, "display")
         for number in range(3):
             if number == 2:  # a display that has lost all
@@ -61,8 +61,8 @@ def test_a_display_shows_what_leds_and_logits_say(plain):
                 device.set("on", 0, "display")
                 device.set("absent", 0, "display")
             device.show(strategies.images(40 + number, 1, 128)[0])
-            pictures.following(device)
-            logits, _ = pictures.following(device)
+            device.following()
+            logits, _ = device.following()
             device.until(device.now + 2 * FRAME)  # an image of the same picture has the same logits
             largest = max(logits)
             score = max(0, largest) >> simulated.config.score_bits - 7

@@ -11,7 +11,7 @@ from fbnn_hw.link.client import Client
 from fbnn_hw.machine import protocol
 from fbnn_hw.reference import camera, inference
 from fbnn_hw.simulate.device.device import DeviceLine, SimulatedDevice
-from tests.device.pictures import MS, SETS_UP, following
+from tests.device.pictures import MS, SETS_UP
 
 CLASSES = 3
 LINK = {"timeout_bits": 16, "called_bits": 20, "result_bits": 22}
@@ -38,7 +38,7 @@ def test_a_computer_beside_the_camera(made):
         client = Client(DeviceLine(device), wait_s=0.4, ready_s=600)
         device.show(pictures[0])
         device.until(SETS_UP)
-        assert following(device)[0][:0] == []  # the camera alone
+        assert device.following()[0][:0] == []  # the camera alone
         identity = client.identify()
         assert identity.config == protocol.config_mark(made.config.id) and client.status().camera
         assert made.model_mark == identity.model.hex()
@@ -63,8 +63,8 @@ def test_a_computer_beside_the_camera(made):
             seen += device.until(device.now + 20 * MS)
         assert seen[0].sign in ("linked", "keeping")
         device.show(pictures[1])
-        following(device)
-        assert following(device)[0][:2] == learner.logits(latents[1:2])[0].tolist()
+        device.following()
+        assert device.following()[0][:2] == learner.logits(latents[1:2])[0].tolist()
         with pytest.raises(InputError, match="no image was classified"):
             client.wait_ready()
             client.learn(0)
@@ -107,4 +107,4 @@ def test_a_design_that_does_not_learn(tmp_path):
         assert client.status().errors == 1
         assert client.see().logits == expected[0] and client.classify(image).logits == expected[1]
         device.until(device.now + 40 * MS)
-        assert tuple(following(device)[0]) == expected[0] and not device.faults
+        assert tuple(device.following()[0]) == expected[0] and not device.faults

@@ -20,8 +20,7 @@ class ChipDevice(SimulatedDevice):
         self.clock_hz, self.offset, self.arguments, self.options = clock_hz, offset, RANDOM, netlist.OPTIONS
         self.frame_s = 1 / frames_per_second(self.config.camera, round(clock_hz), 0)
         self.keep_base = keep_room(self.config, offset)[0] if self.config.keeps else None
-        found = device.has(self.config.learning, self.config.keeps)
-        self.buttons = tuple(button for button, needs in device.BUTTONS.items() if needs in found)
+        self.buttons = device.buttons(device.has(self.config.learning, self.config.keeps))
         macros = {"PANEL": " ".join(f".panel_{button}(pressed[{i}])," for i, button in enumerate(self.buttons))}
         macros |= {"BUTTONS": len(self.buttons)} if self.buttons else {}
         macros |= {"FLASH": 1} if self.config.weights == "stream" else {}

@@ -10,12 +10,10 @@ from ...machine.kept import SlotMemory, SlotPlan
 from ...reference import camera, inference
 from ...rtl.camera.sensors import SENSORS
 from .. import activity, netlist, simulator, virtual
-from .device import PS, SimulatedDevice
+from .device import STEP, SimulatedDevice
 
 STARTS = "wrong flash", "starting", "keeping"
 """Signs before the first image."""
-STEP = PS // 500
-"""Far shorter than the time from an answer to the next frame."""
 BOARD = """
 module board ({ports});
     device_top top ({connections});
@@ -73,6 +71,8 @@ class CountedDevice(SimulatedDevice):
     learner: reference `Learner` with what the flash slots hold, of a design with a keeper; or None.
     """
 
+    module, options = "board", ("-DNO_ICE40_DEFAULT_ASSIGNMENTS",)
+
     def __init__(self, design, build, learner, note):
         super().__init__(design, note=note, build_dir=build)
         self.counted = []  # the words of the lines that the counters printed
@@ -83,9 +83,6 @@ class CountedDevice(SimulatedDevice):
         share, _ = netlist._yosys()
         wrapper = simulator.write(self.build_dir / "device.v", board(self.top))
         self._sources = [wrapper, share / "ice40" / "cells_sim.v", verilog]
-
-    def _compile(self):
-        return super()._compile("board", ("-DNO_ICE40_DEFAULT_ASSIGNMENTS",))
 
     def _line(self):
         while (line := super()._line()).startswith("activity"):
@@ -127,23 +124,12 @@ def measure(design, images, build, progress, note):
             for number, image in enumerate(images):
                 device.show(image)
                 if number:
-                    _next(device)  # its frame may have begun before
-                _check(design, number, _next(device), expected[number].tolist())
+                    device.following()  # its frame may have begun before
+                _check(design, number, device.following()[0], expected[number].tolist())
                 bar.update()
             device.until(device.now + STEP)  # so that what it computes has ended
     start, waiting, first, (line, compute), _ = activity.stretches(activity.snapshots_of(device.counted))
     return activity.Activity(len(images), start, waiting, first, line, compute, None, 0, 0, 0, device.flip_flops)
-
-
-def _next(device):
-    """The logits of the next image that is whole."""
-    while True:
-        before = len(device.images)
-        while len(device.images) == before:
-            device.until(device.now + STEP)
-        _, torn, logits = device.images[before]
-        if not torn:
-            return logits
 
 
 def _check(design, number, logits, expected):

@@ -25,6 +25,8 @@ LEVEL = "-O1"
 """Options of the C++ compiler, whatever others take: a frame of the sensor is more than a million clocks."""
 PS = 10 ** 12
 """Picoseconds of a second."""
+STEP = PS // 500
+"""Far shorter than the time from an image's answer to the next frame of the sensor."""
 SCENES = {"ov7670": (240, 320), "hm01b0": (324, 324)}
 """{sensor: rows and columns of the scene before its model}"""
 TOP = {"ov7670": 0, "hm01b0": 40}
@@ -68,6 +70,8 @@ class SimulatedDevice:
     offset = virtual.OFFSET
     arguments: tuple = ()
     """More ones of the program."""
+    module = "device_top"
+    """That the program runs."""
     options: tuple = ()
     """More ones of Verilator."""
 
@@ -104,11 +108,11 @@ class SimulatedDevice:
         self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
-    def _compile(self, top="device_top", options=()):
+    def _compile(self):
         sources, note = self._sources, self._note
         program, own = simulator.executable("device"), SOURCES / "device.cpp"
-        command = [*simulator.translation(top, self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
-                   *self.options, *options, f"-I{self.build_dir}", "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
+        command = [*simulator.translation(self.module, self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
+                   *self.options, f"-I{self.build_dir}", "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
         read = (*sources, own, *sorted(SOURCES.glob("*.h")), *self.build_dir.glob("board.vh"))
         texts = [path.read_text() for path in read] + [version("amaranth")]
 
@@ -219,6 +223,18 @@ class SimulatedDevice:
             _, count, what = line.split(" ", 2)
             self.faults[what] = int(count)
         return seen
+
+    def following(self):
+        """(logits of the next image that is whole, how many before it were torn)."""
+        torn = 0
+        while True:
+            before = len(self.images)
+            while len(self.images) == before:
+                self.until(self.now + STEP)
+            _, broken, logits = self.images[before]
+            if not broken:
+                return logits, torn
+            torn += 1
 
     def _seen(self, ps, sign, answer, choice, number, flag, ready, fault):
         lit = {"number": number, "flag": flag, "ready": ready, "fault": fault}
