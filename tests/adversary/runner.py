@@ -40,7 +40,7 @@ class Case:
     """A command line, or `module:function` and its arguments, that meets something hostile.
 
     folder: where it runs; all that it may see or leave lies there.  may_write: whether it writes files where it succeeds.
-    path: of the environment, to take tools away; None: as it is.
+    path: of the environment, to take tools away, with the compiler that is a wheel; None: as it is.
     """
 
     argv: list
@@ -163,6 +163,7 @@ def _child(argv, folder, path, out, err):
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
         if path is not None:
             os.environ["PATH"] = path
+            sys.modules["ziglang"] = None  # the wheel compiles without a PATH
         # Not the address space, of which WebAssembly reserves gigabytes.
         taken = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_DATA, (taken + MEMORY_MB * 2 ** 20,) * 2)
