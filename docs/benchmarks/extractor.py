@@ -37,6 +37,7 @@ from PIL import Image
 from stepwise import Stepwise
 
 import fbnn_hw
+from fbnn_hw.base.files import sha256_of
 from fbnn_hw.data.augment import augment
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import LATENT
@@ -246,6 +247,15 @@ def command(words):
     return shlex.join(["python", "docs/benchmarks/extractor.py", *(word.rpartition("/")[2] for word in words[1:])])
 
 
+def trainings(path):
+    """The record of a trained file, with those of the files beside it from whose bits it went on."""
+    record = fbnn_hw.load(path).training
+    if not record["config"].get("init"):
+        return record
+    start = path.with_name(Path(record["config"]["init"]).name)
+    return record | {"init": {"source": f"{start.name} (bits)", "sha256": sha256_of(start), "training": trainings(start)}}
+
+
 def without_classes(network):
     """A trained `Network` that knows no class, as `Topology` has it."""
     *layers, last = network.topology.ops
@@ -274,7 +284,7 @@ def main():
     if args.verb == "sprites":
         return sprites(args.folder, args.out)
     if args.verb == "ship":
-        return checkpoint.save(args.out, without_classes(fbnn_hw.load(args.trained)))
+        return checkpoint.save(args.out, without_classes(replace(fbnn_hw.load(args.trained), training=trainings(args.trained))))
     if args.verb == "features":
         return features(ordered(args.photographs)[0], args.out, Teacher())
     things, found = Things.load(args.photographs, args.sprites), torch.load(args.features, weights_only=True)["features"]
