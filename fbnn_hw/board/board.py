@@ -266,9 +266,12 @@ class Board:
                 bar.update()
         unknown = [result.unknown for result in results]
         classes = [None if result.unknown else result.index for result in results]
+        latents = None
+        if latent:
+            packed = [np.frombuffer(result.latent, np.uint8) for result in results]
+            latents = np.array([bits.unpack(data, 8 * len(data))[self.design.layout["latent_bits"]] for data in packed])
         return Classification(np.array([result.logits for result in results], np.int32), classes,
-                              [None if n is None else names[n] for n in classes], self._latents(results) if latent else None, cycles,
-                              unknown)
+                              [None if n is None else names[n] for n in classes], latents, cycles, unknown)
 
     def answer(self, image) -> int | None:
         """Class number of one image, uint8 RGB (3, S, S); None where the board knows no class or "unknown".  Raises as `classify`."""
@@ -287,10 +290,6 @@ class Board:
             raise InputError(f"{self.client.name}: takes images as levels, which the design's folder makes, "
                              f"configuration {self.identity.config.hex()}; name it with --design")
         return [row.tobytes() for row in encode.to_bytes(images)]
-
-    def _latents(self, results):
-        where = self.design.layout["latent_bits"]
-        return np.array([bits.unpack(np.frombuffer(result.latent, np.uint8), 8 * len(result.latent))[where] for result in results])
 
     # What the board was taught.
 

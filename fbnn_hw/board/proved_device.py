@@ -60,10 +60,10 @@ class Prover:
         """Put a picture before the lens."""
         self.device.show(self.pictures[number])
 
-    def press(self, *buttons: str, seconds: float = PRESS_S) -> None:
+    def press(self, *buttons: str) -> None:
         """Hold buttons, or none, for a while."""
         self.device.press(*buttons)
-        self.wait(seconds)
+        self.wait(PRESS_S)
 
     def restart(self) -> None:
         """Cut the power, and restore it."""

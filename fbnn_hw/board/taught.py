@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -66,10 +67,8 @@ class Taught:
         end = data.find(b"\n", 0, LONGEST_LINE)
         names = None
         if data.startswith(HEAD) and end > 0:
-            try:
+            with suppress(ValueError, RecursionError):  # text that is no JSON, or lists in lists without end
                 names = json.loads(data[len(HEAD):end].decode())
-            except (ValueError, RecursionError):  # text that is no JSON, or lists in lists without end
-                pass
         if type(names) is not list:
             raise InputError(f"{where}: damaged or another file, expected {EXPECTED}")
         _verify(names, where)

@@ -1,7 +1,6 @@
 """Code that `classify` and `learn` share: the flags that name a board, and the board that they open."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,19 +57,15 @@ def port(args: Args) -> str:
     return transport.automatic(dict(sorted((board.usb, board.port) for board in boards().values())))
 
 
-@contextmanager
-def opened(args: Args, out: Output, of: Any, learns: bool = False) -> Iterator["Board"]:
-    """The `Board` that the flags name, which holds the `Design` `of`; None: that of --port.  learns: it may be taught."""
+def opened(args: Args, out: Output, of: Any, learns: bool = False) -> AbstractContextManager["Board"]:
+    """A context manager of the `Board` of the flags, which holds the `Design` `of`; None: that of --port.  learns: it may be taught."""
     from ..board import Board
 
     if args.port:
-        board = Board.open(port(args), of, baud=args.baud, note=out.note)
-    elif args.board == "interpreted":
-        board = Board.interpreted(of, note=out.note)
-    else:
-        board = Board.virtual(of, learns=learns, note=out.note)
-    with board as opened_board:
-        yield opened_board
+        return Board.open(port(args), of, baud=args.baud, note=out.note)
+    if args.board == "interpreted":
+        return Board.interpreted(of, note=out.note)
+    return Board.virtual(of, learns=learns, note=out.note)
 
 
 def lessons(args: Args, size: int) -> list[tuple[str, Any]]:

@@ -228,8 +228,8 @@ class _Reader:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         return f"{kind}{self.counts[kind]}"
 
-    def _part(self, where, value, note=""):
-        self.builder.part(where, (value.op.name if isinstance(value, fold.Sum) else value.name,), note)
+    def _part(self, where, value):
+        self.builder.part(where, (value.op.name if isinstance(value, fold.Sum) else value.name,))
         return Map(value)
 
     # Functions of single values

@@ -67,9 +67,9 @@ def distillation(logits: torch.Tensor, teacher: torch.Tensor, temperature: float
 LOSSES = {"cce": cross_entropy, "focal": focal, "sh": squared_hinge}
 
 
-def barlow_twins(a: torch.Tensor, b: torch.Tensor, offdiagonal: float = 1e-5, eps: float = 1e-5) -> torch.Tensor:
+def barlow_twins(a: torch.Tensor, b: torch.Tensor, offdiagonal: float = 1e-5) -> torch.Tensor:
     """Barlow Twins loss of two projections, float (B, P), eq. `bt_loss`.  The features are standardised and correlated over the batch."""
-    a, b = ((x - x.mean(0)) / (x.var(0, unbiased=False) + eps).sqrt() for x in (a, b))
+    a, b = ((x - x.mean(0)) / (x.var(0, unbiased=False) + 1e-5).sqrt() for x in (a, b))
     correlation = a.T @ b / len(a)
     diagonal = correlation.diagonal()
     return ((1 - diagonal) ** 2).sum() + offdiagonal * (correlation.square().sum() - diagonal.square().sum())

@@ -21,32 +21,17 @@ WORD = ADDRESS_BITS - 2
 class ImageWords(wiring.Component):
     """Words of four bytes -> images, each of exactly `length` bytes and beginning with a word.
 
-    Parameters
-    ----------
-    length : int
-        Bytes of an image.
+    Parameters: `length`, bytes of an image.
 
-    Members
-    -------
-    word : In(32), put : In(1)
-        put: `word` is taken; only while `room` is 1.
-    room, inside : Out(1)
-        It takes a word; an image was begun and is not complete.
-    fill : In(1)
-        Strobes: zeros complete the image that was begun.
-    pixels : Out(stream of bytes)
-    last : Out(1)
-        The byte at `pixels` is an image's last one.
-
-    Timing
-    ------
-    A byte a clock, and a clock more for each word.
+    Timing: A byte a clock, and a clock more for each word.
     """
 
     def __init__(self, length):
         self.length = length
-        super().__init__({"word": In(32), "put": In(1), "room": Out(1), "inside": Out(1), "fill": In(1),
-                          "pixels": Out(stream.Signature(8)), "last": Out(1)})
+        super().__init__({
+            "word": In(32), "put": In(1), "room": Out(1),  # put: `word` is taken; only while `room` is 1
+            "inside": Out(1), "fill": In(1),  # an image was begun and is not complete; strobes: zeros complete it
+            "pixels": Out(stream.Signature(8)), "last": Out(1)})  # last: the byte there is an image's last one
 
     def elaborate(self, platform):
         m = Module()
@@ -72,46 +57,25 @@ class ImageWords(wiring.Component):
 class RegisterBus(wiring.Component):
     """The registers around the module `accelerator` of accelerator.v.
 
-    Parameters
-    ----------
-    streams : bool
-        Images come as a stream, in place of the register PIXELS.
+    Parameters: `config`; `streams`, whether images come as a stream, in place of the register PIXELS.
 
-    Members
-    -------
-    request, write : In(1)
-        An access, held until `ack`; the cycle after `ack` may begin the next.
-    address : In(11), data : In(32), whole : In(1)
-        The number of a word, what is written to it, and whether all its bytes are written.
-    ack : Out(1)
-        The access is done.
-    read : Out(32)
-        Beside `ack`, and until the next access is done.
-    irq, restart : Out(1)
-        restart: resets the accelerator, and is to reset this component.
-    weights : In(stream)
-        With streamed weights, as `Accelerator` has it.
-    packet : In(stream)
-        With `streams`, as `ImagePackets` has it, in place of the register PIXELS.
-
-    Timing
-    ------
-    `ack` comes 2 clocks after the request of a read and 1 after that of a write; of a write to PIXELS once there is room, or
+    Timing: `ack` comes 2 clocks after the request of a read and 1 after that of a write; of a write to PIXELS once there is room, or
     `registers.PATIENCE` clocks later.
 
-    Resources
-    ---------
-    docs/integration.md; the logits lie in a block RAM.
+    Resources: docs/integration.md; the logits lie in a block RAM.
     """
 
     def __init__(self, config, streams=False):
         self.config, self.streams = config, streams
-        members = {"request": In(1), "write": In(1), "address": In(WORD), "data": In(32), "whole": In(1), "ack": Out(1), "read": Out(32),
-                   "irq": Out(1), "restart": Out(1)}
+        members = {
+            "request": In(1), "write": In(1), "ack": Out(1),  # an access, held until it is done; the next cycle may begin another
+            "address": In(WORD), "data": In(32), "whole": In(1),  # number of a word, what is written to it, whether all its bytes are
+            "read": Out(32),  # beside `ack`, and until the next access is done
+            "irq": Out(1), "restart": Out(1)}  # restart: resets the accelerator, and is to reset this component
         if config.weights == "stream":
-            members["weights"] = In(stream.Signature(config.beat_bits))
+            members["weights"] = In(stream.Signature(config.beat_bits))  # as `Accelerator` has it
         if streams:
-            members["packet"] = In(stream.Signature(PACKET))
+            members["packet"] = In(stream.Signature(PACKET))  # as `ImagePackets` has it
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -352,18 +316,10 @@ class WishboneWrapper(wiring.Component):
 
     Parameters: as `RegisterBus`.
 
-    Members
-    -------
-    wb_clk_i, wb_rst_i, wb_cyc_i, wb_stb_i, wb_we_i, wb_adr_i, wb_sel_i, wb_dat_i, wb_dat_o, wb_ack_o
-        As Wishbone names them; wb_adr_i counts bytes, and its two lowest bits are ignored.
-    irq_o : Out(1)
-        A level, see INTERRUPT.
-    s_axis_weights_tdata, s_axis_weights_tvalid, s_axis_weights_tready, restart, s_axis_image_*
-        `_streams`, with streamed weights, and with `streams` of images.
+    Members: As Wishbone names them; wb_adr_i counts bytes, and its two lowest bits are ignored.  irq_o is a level, see INTERRUPT.  Those of
+    `_streams` with streamed weights, and with `streams` of images.
 
-    Timing
-    ------
-    As `RegisterBus`.  wb_ack_o and wb_dat_o are registers.
+    Timing: As `RegisterBus`.  wb_ack_o and wb_dat_o are registers.
     """
 
     def __init__(self, config, streams=False):
@@ -388,16 +344,9 @@ class AxiLiteWrapper(wiring.Component):
 
     Parameters: as `RegisterBus`.
 
-    Members
-    -------
-    aclk, aresetn, s_axi_*
-        As AXI4-Lite names them.
-    irq, s_axis_weights_*, restart, s_axis_image_*
-        As of `WishboneWrapper`.
+    Members: As AXI4-Lite names them; irq and those of `_streams` as of `WishboneWrapper`.
 
-    Timing
-    ------
-    As `RegisterBus`, and a clock for the response.  No path leads from an input to an output without a register.
+    Timing: As `RegisterBus`, and a clock for the response.  No path leads from an input to an output without a register.
     """
 
     def __init__(self, config, streams=False):

@@ -9,7 +9,11 @@ from ..machine.protocol import MARK_BYTES, config_mark
 
 SUM_BYTES = 4
 FILE_STATE = {"loaded": 1, "strange": 1, "damaged": 1, "checksum": 32}
-"""{member: bits} of what became of a weight file; accelerator.v has ports with these names."""
+"""{member: bits} of what became of a weight file, until the next reset; accelerator.v has ports with these names.
+
+The memory has the file's words; the mark is that of another configuration, and nothing was written; the CRC-32 is not that of the bytes.
+checksum: the CRC-32 of what has come, without the file's own.
+"""
 
 
 class WeightFile(wiring.Component):
@@ -20,26 +24,16 @@ class WeightFile(wiring.Component):
 
     Twin: `fbnn_hw.design.weights.loadable`.
 
-    Members
-    -------
-    bytes : In(stream of bytes)
-        Those of one file after a reset; all further ones are dropped.
-    write : Out(1), address, mask, byte : Out
-        Bit i of the mask: `byte` is byte i of the word at the address.
-    loaded, strange, damaged : Out(1)
-        Until the next reset: the memory has the file's words; the mark is that of another configuration, and nothing was written; the
-        CRC-32 is not that of the bytes.
-    checksum : Out(32)
-        The CRC-32 of what has come, without the file's own.
-
     Timing: A byte a clock; `bytes.ready` is always 1.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "bytes": In(stream.Signature(8)), "write": Out(1), "address": Out(range(max(2, config.weight_words))),
-            "mask": Out(config.word_bits // 8), "byte": Out(8), **{name: Out(bits) for name, bits in FILE_STATE.items()}})
+            "bytes": In(stream.Signature(8)),  # those of one file after a reset; all further ones are dropped
+            "write": Out(1), "address": Out(range(max(2, config.weight_words))),
+            "mask": Out(config.word_bits // 8), "byte": Out(8),  # bit i of the mask: `byte` is byte i of the word at the address
+            **{name: Out(bits) for name, bits in FILE_STATE.items()}})
 
     def elaborate(self, platform):
         m = Module()

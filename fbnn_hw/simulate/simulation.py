@@ -141,7 +141,9 @@ def _run(design, built, work, images, layers, streams, arguments, result, bar):
             result.cycles_first.append(run.first)
             result.cycles += run.periods
             if result.exact:
-                result.differences += _cycle_differences(design, run)
+                passes = zip([run.first, *run.periods], bench.expected_cycles(design.estimate))
+                result.differences += [f"frame {number} of a run takes {cycles:,} cycles, estimate.json says {expected:,}"
+                                       for number, (cycles, expected) in enumerate(passes, start=1) if cycles != expected]
         result.differences += run.differences
         result.simulation_seconds, result.waves = result.simulation_seconds + outcome.seconds, outcome.waves
         bar.update(len(part))
@@ -192,10 +194,3 @@ def _compared(design, work, images, first):
                          "generate the folder again") from None
     finally:
         bench.remove_dumps(work)
-
-
-def _cycle_differences(design, run):
-    """A text for each frame of a run that takes other cycles than estimated."""
-    passes = zip([run.first, *run.periods], bench.expected_cycles(design.estimate))
-    return [f"frame {number} of a run takes {cycles:,} cycles, estimate.json says {expected:,}"
-            for number, (cycles, expected) in enumerate(passes, start=1) if cycles != expected]

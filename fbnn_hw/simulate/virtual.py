@@ -79,24 +79,25 @@ def _read(path):
         raise InputError(f"{path}: not found, expected a folder that `fbnn-hw generate` wrote") from None
 
 
-def verilate(sources, build_dir, include=(), level=None, note=None, *, options=()):
-    """Compile the module `board` with board.cpp, unless an earlier build of the same is there; returns the program's Path.
+def verilate(sources, build_dir, include=(), level=None, note=None, *, options=(), module="board", driver=BOARD / "board.cpp",
+             title="the virtual board", headers=()):
+    """Compile a module with a program, unless an earlier build of the same is there; returns the program's Path.
 
     sources: Verilog files.  build_dir: the folder of the build.  include: folders of *.vh files.  level: options of the C++ compiler, by
-    default `simulator.optimise`.  note: called with a line before it compiles.  options: more ones of Verilator.  Raises ToolError where a
-    tool is missing or fails.
+    default `simulator.optimise`.  note: called with a line before it compiles.  options: more ones of Verilator.  driver: the program's
+    source, which includes `headers`.  title: in messages.  Raises ToolError where a tool is missing or fails.
     """
-    build_dir, program, sources = Path(build_dir).absolute(), simulator.executable("board"), [*map(Path, sources), BOARD / "board.cpp"]
+    build_dir, program, sources = Path(build_dir).absolute(), simulator.executable(driver.stem), [*map(Path, sources), driver]
     build_dir.mkdir(parents=True, exist_ok=True)
-    command = [*simulator.translation("board", build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps", *options,
+    command = [*simulator.translation(module, build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps", *options,
                *(f"-I{folder}" for folder in include), *(str(s.absolute()) for s in sources)]
-    texts = [path.read_text() for path in sources] + [p.read_text() for folder in include for p in sorted(Path(folder).glob("*.vh"))]
+    texts = [path.read_text() for path in (*sources, *headers, *(p for folder in include for p in sorted(Path(folder).glob("*.vh"))))]
 
     def say():
         if note:
-            note(f"compiling the board in {build_dir.name}, once for this design; this takes a minute or two")
+            note(f"compiling the {driver.stem} in {build_dir.name}, once for this design; this takes a minute or two")
 
-    simulator.compiled(command, texts, build_dir, program, "the virtual board", level or simulator.optimise(), say)
+    simulator.compiled(command, texts, build_dir, program, title, level or simulator.optimise(), say)
     return build_dir / program
 
 

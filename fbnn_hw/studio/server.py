@@ -112,7 +112,7 @@ class Studio:
                 await _both_ways(page, line)
         except InputError as error:
             with suppress(RuntimeError, WebSocketDisconnect):  # the page may be gone, too
-                await page.close(BROKEN, _shortened(str(error)))
+                await page.close(BROKEN, str(error).encode()[:120].decode(errors="ignore"))  # of 123 bytes that it may have
         finally:
             self._in_use = False
 
@@ -138,8 +138,3 @@ async def _both_ways(page: WebSocket, line: Transport) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _shortened(text: str) -> str:
-    """A reason as a WebSocket may carry it: 123 bytes."""
-    return text.encode()[:120].decode(errors="ignore")

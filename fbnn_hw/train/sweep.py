@@ -61,15 +61,14 @@ def path_in(folder: str | Path, name: str) -> str:
     return f"./{path}" if path.startswith("-") else path
 
 
-def local(commands: Sequence[list[str]], jobs: int, threads: int | None = None, done: Callable | None = None,
+def local(commands: Sequence[list[str]], jobs: int, done: Callable | None = None,
           program: Sequence[str] = PROGRAM) -> list[int | None]:
     """Run argv lists, each without the program's name, at most `jobs` at a time; return their exit codes in order.
 
-    threads: of each process; None shares the cores out.  done(index, exit code, last line on stderr) is
-    called when a process ends.  Where it returns something true, no more are started; those that never
-    ran have the code None.  Ctrl-C ends all of them, and their states stay.
+    They share the cores.  done(index, exit code, last line on stderr) is called when a process ends.  Where it returns something true, no
+    more are started; those that never ran have the code None.  Ctrl-C ends all of them, and their states stay.
     """
-    threads = threads or max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
     environment = {**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))}
     codes: list[int | None] = [None] * len(commands)
     waiting, running = list(enumerate(commands))[::-1], dict[int, tuple]()

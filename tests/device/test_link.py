@@ -10,7 +10,7 @@ from fbnn_hw.link.chip import ChipState
 from fbnn_hw.link.client import Client
 from fbnn_hw.machine import protocol
 from fbnn_hw.reference import camera, inference
-from fbnn_hw.simulate.device.device import DeviceLine, SimulatedDevice
+from fbnn_hw.simulate.device.device import PS, SimulatedDevice
 from tests.device.pictures import MS, SETS_UP
 
 CLASSES = 3
@@ -20,6 +20,29 @@ LINK = {"timeout_bits": 16, "called_bits": 20, "result_bits": 22}
 
 def noise(count):
     return np.random.default_rng(1).integers(0, 256, (count, 3, 8, 8), np.uint8).repeat(16, 2).repeat(16, 3)
+
+
+class DeviceLine:
+    """The link of a simulated device as a `link.client.Transport`: a wait is one of the device's own time."""
+
+    path = "the simulated device"
+
+    def __init__(self, device):
+        self.device = device
+
+    def write(self, data, timeout):
+        self.device.send(data)
+
+    def read(self, timeout):
+        device, end = self.device, self.device.now + round(timeout * PS)
+        while not device.received and device.now < end:
+            device.until(min(end, device.now + PS // 1000))
+        data = bytes(device.received)
+        device.received.clear()
+        return data
+
+    def discard(self):
+        self.read(0)
 
 
 @pytest.fixture(scope="module")

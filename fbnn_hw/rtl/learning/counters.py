@@ -13,7 +13,7 @@ class CounterMover:
         """States that set the counters of a new class to their start values."""
         def created():
             m.d.sync += [self.class_count.eq(self.class_count + (s.new if self.plan.forget else 1)), s.starting.eq(1), s.new.eq(0)]
-            self._begin_move(m, s)
+            s.states.go("ROW")
         self._visit(m, s, "NEW", Scan.NEW, created)
 
     def _move_counters(self, m, s):
@@ -101,7 +101,7 @@ class CounterMover:
                 m.d.sync += s.label.eq(s.label + 1)
                 s.states.go("REST")
                 with m.If(s.label != self.plan.shipped - 1):
-                    self._begin_move(m, s)
+                    s.states.go("ROW")
             with m.Elif(s.starting):
                 m.d.sync += s.starting.eq(0)
                 if self.plan.adds:
@@ -110,7 +110,7 @@ class CounterMover:
                     s.states.go("LOADED")
             with m.Elif(Const(1) if self.plan.adds else s.rival_turn | s.first_steps):
                 m.d.sync += s.rival_turn.eq(0)
-                self._end_presentation(m, s)
+                s.states.go("NEXT")
             with m.Else():
                 m.d.sync += s.rival_turn.eq(1)
-                self._begin_move(m, s)
+                s.states.go("ROW")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from amaranth import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...machine.learner import READ_LATENCY
@@ -128,7 +129,9 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
             p.max_classes, self._sum_bits if p.unknown else p.slots.bit_length(), p.prototype, p.config.most_presented if p.averages else 0,
             p.unknown, p.forget)
         m.submodules.update = s.update = SignUpdate(p.per_word, p.counter_bits, p.stored_bits, p.confidence, p.averages)
-        self._slot_labels(m, s)
+        m.submodules.labels = labels = Memory(shape=p.class_bits, depth=max(2, p.slots), init=[], attrs={"ram_style": "block"})
+        label_read, label_write = labels.read_port(), labels.write_port()  # by these names in the Verilog
+        s.label_read, s.label_write = label_read, label_write
         return s
 
     def _signals(self, s):
@@ -357,14 +360,6 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
         high, low = signs & below[0] & below[1], ~signs & ~below[0] & ~below[1]
         return [signs, high, ~low, ~(high | low)]
 
-    def _begin_move(self, m, s):
-        """Move the counters of `row`."""
-        s.states.go("ROW")
-
-    def _end_presentation(self, m, s):
-        """End a presentation: the next replay follows, or a store after the last one."""
-        s.states.go("NEXT")
-
     # Chapters of the state machine.
 
     def _rest(self, m, s):
@@ -379,7 +374,7 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
             s.states.go("REST")
             if p.boot == "words" and p.shipped:
                 m.d.sync += [s.starting.eq(1), s.shipping.eq(1)]
-                self._begin_move(m, s)
+                s.states.go("ROW")
         self._visit(m, s, "CLEAR", Scan.CLEAR, cleared)
         with s.states.state("REST"):
             m.d.comb += [self.command.ready.eq(1), s.redraw.eq(1)]
@@ -450,18 +445,19 @@ class Learner(Scorer, ReplayBuffer, CounterMover, HostPort, wiring.Component):
                 with m.Elif(~s.classifies):
                     s.states.go("PRESENTED")
             with m.Else():
-                self._begin_score(m, s)
+                m.d.sync += [s.place.eq(0), s.fresh.eq(1)]
+                s.states.go("FORWARD")
 
     def _choose(self, m, s):
         """The state after the scores, which decides whether counters move."""
         def presented():
             if self.plan.adds:
-                self._begin_move(m, s)
+                s.states.go("ROW")
                 return
             with m.If((s.rival == s.label) & ~s.first_steps):
-                self._end_presentation(m, s)
+                s.states.go("NEXT")
             with m.Else():
-                self._begin_move(m, s)
+                s.states.go("ROW")
         self._visit(m, s, "PRESENTED", Scan.PRESENT, presented)
 
 

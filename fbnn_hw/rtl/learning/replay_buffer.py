@@ -8,9 +8,9 @@ Twin: `fbnn_hw.reference.learning.buffer.ReplayBuffer`.
 """
 
 from enum import IntEnum
+from functools import partial
 
 from amaranth import Const, Signal
-from amaranth.lib.memory import Memory
 
 from .classes import Scan
 
@@ -28,13 +28,6 @@ class Table(IntEnum):
 
 class ReplayBuffer:
     """Part of `Learner`: m is its Module, s the namespace of its signals."""
-
-    def _slot_labels(self, m, s):
-        """The memory of the slots' labels."""
-        p = self.plan
-        m.submodules.labels = labels = Memory(shape=p.class_bits, depth=max(2, p.slots), init=[], attrs={"ram_style": "block"})
-        label_read, label_write = labels.read_port(), labels.write_port()
-        s.label_read, s.label_write = label_read, label_write
 
     def _replay(self, m, s):
         """The next replay: of the class presented least, its slot by draws."""
@@ -75,10 +68,6 @@ class ReplayBuffer:
         m.d.sync += s.label.eq(s.classes.best)
         s.states.go("DRAW_SLOT")
 
-    def _begin_save(self, m, s):
-        """Write the sample to `slot`."""
-        s.states.go("SAVE_READ")
-
     def _store(self, m, s):
         """A store: into a free slot, or in the place of an exemplar of the fullest class."""
         rows, sample = self.rows, s.sample
@@ -87,9 +76,9 @@ class ReplayBuffer:
                 s.states.go("FULLEST")
             with m.Else():
                 m.d.sync += [s.slot.eq(self.used), self.used.eq(self.used + 1)]
-                self._begin_save(m, s)
+                s.states.go("SAVE_READ")
         self._visit(m, s, "FULLEST", Scan.FULLEST, lambda: self._class_chosen(m, s))
-        self._visit(m, s, "REMOVE", Scan.REMOVE, lambda: self._begin_save(m, s))
+        self._visit(m, s, "REMOVE", Scan.REMOVE, partial(s.states.go, "SAVE_READ"))
         with s.states.state("SAVE_READ"):
             m.d.sync += [s.target.eq(1 << s.bank), s.label.eq(s.request_label)]
             s.states.go("SAVE")

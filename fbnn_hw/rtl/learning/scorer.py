@@ -50,11 +50,6 @@ class Scorer:
         s.strange = below & (s.candidate < p.config.known_score(p.fan_in_words * p.lanes))
         m.d.comb += [above.eq(s.candidate - limit), s.classes.limit.eq(limit + Mux(below | early, above >> FAST, above >> SLOW))]
 
-    def _begin_score(self, m, s):
-        """Score the sample for every class."""
-        m.d.sync += [s.place.eq(0), s.fresh.eq(1)]
-        s.states.go("FORWARD")
-
     def _score(self, m, s):
         """States that score Q classes at a time, add noise to each score, and compare."""
         p, rows = self.plan, self.rows

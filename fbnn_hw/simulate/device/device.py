@@ -3,7 +3,6 @@
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -108,23 +107,10 @@ class SimulatedDevice:
         self.images: list[tuple[int, bool, list[int]]] = []
         self.now, self.faults, self.sensor, self._shown = 0, {}, "", None
 
-    def _compile(self):
-        sources, note = self._sources, self._note
-        program, own = simulator.executable("device"), SOURCES / "device.cpp"
-        command = [*simulator.translation(self.module, self.build_dir), "--exe", "-o", program, "--timescale-override", "1ns/1ps",
-                   *self.options, f"-I{self.build_dir}", "-CFLAGS", f"-I{SOURCES}", *map(str, sources), str(own)]
-        read = (*sources, own, *sorted(SOURCES.glob("*.h")), *self.build_dir.glob("board.vh"))
-        texts = [path.read_text() for path in read] + [version("amaranth")]
-
-        def say():
-            if note:
-                note(f"compiling the device in {self.build_dir.name}, once for this design; this takes a minute or two")
-
-        simulator.compiled(command, texts, self.build_dir, program, "the simulated device", LEVEL, say)
-        return self.build_dir / program
-
     def __enter__(self):
-        program = self._compile()
+        program = virtual.verilate(self._sources, self.build_dir, [self.build_dir], LEVEL, self._note, module=self.module,
+                                   options=(*self.options, "-CFLAGS", f"-I{SOURCES}"), driver=SOURCES / "device.cpp",
+                                   title="the simulated device", headers=sorted(SOURCES.glob("*.h")))
         self._folder = tempfile.TemporaryDirectory()
         arguments = [str(round(PS / self.clock_hz)), self.config.camera, str(self.seed), self.flash, str(self.offset), *self.arguments]
         self._process = subprocess.Popen([str(program), *arguments], cwd=self.build_dir, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -242,29 +228,6 @@ class SimulatedDevice:
             return Seen(ps, "no power", None, lit)
         found = self.signs[int(sign)]
         return Seen(ps, found.name, {"answer": answer, "choice": choice, "": None}[found.value], lit)
-
-
-class DeviceLine:
-    """The link of a simulated device as a `link.client.Transport`: a wait is one of the device's own time."""
-
-    path = "the simulated device"
-
-    def __init__(self, device):
-        self.device = device
-
-    def write(self, data, timeout):
-        self.device.send(data)
-
-    def read(self, timeout):
-        device, end = self.device, self.device.now + round(timeout * PS)
-        while not device.received and device.now < end:
-            device.until(min(end, device.now + PS // 1000))
-        data = bytes(device.received)
-        device.received.clear()
-        return data
-
-    def discard(self):
-        self.read(0)
 
 
 def lines(picture):
