@@ -1,6 +1,6 @@
 """The energy of a design's gates: counted toggles times what a Liberty file says of its cells.  There is no layout.
 
-OpenSTA is not asked: 2.0.17, Debian's, reads no file of toggles, and adds up the tables of a pin of which one holds at a time.
+OpenSTA is not asked: 2.0.17, Debian's, reads no file of toggles, and says several times a clock pin's table where it has conditions.
 """
 
 import re

@@ -189,7 +189,7 @@ def test_the_gates_give_the_bits(design, library, macros, answer, cli, monkeypat
     assert frame["cycles"] == design.estimate["cycles"] and frame["gates_uj"] > 0 < frame["clock_uj"] and frame["leakage_uj"] == 0
     assert frame["missing"] and frame["memories_uj"] == 0 and made["lesson"] is None  # a library, and macros, without tables
     assert frame["uj"] == pytest.approx(frame["gates_uj"] + frame["clock_uj"]) and frame["tops_w"] > 0
-    assert frame["mw"] == pytest.approx(frame["uj"] / (frame["cycles"] / 100))
+    assert frame["mw"] == pytest.approx(1e3 * frame["uj"] / (frame["cycles"] / 100))
     assert {one["kind"] for one in made["memories"]} == {"fbnn_bank", "fbnn_weight_memory"}
     gates = (design.folder / "asic" / "netlist.v").read_text()
     wrong = gates.replace("NAND2 ", "NOR2 ", 200)
