@@ -40,8 +40,8 @@ def arguments(parser: Parser) -> None:
 
 def run(args: Args, out: Output) -> None:
     from ..data.datasets import test_images
-    from ..simulate import netlist
-    from ..simulate.simulation import simulate
+    from ..machine.cycles import learn_cycles
+    from ..simulate import netlist, toggles
     from ..targets import asic
 
     design = _common.design(args, out)
@@ -55,27 +55,54 @@ def run(args: Args, out: Output) -> None:
     weights = design.read("weights.hex").decode() if design.config.way == "memory" else None
     made = asic.synthesise(design.read("accelerator.v").decode(), weights, library, round(1e6 / args.clock), where)
     memories = asic.memories(made["netlist"], choices)
-    gates = netlist.Gates(tuple(where / name for name in ("netlist.v", "cells.v", "memories.v")), made["cells"])
-    result = simulate(design, images, netlist=gates, progress=out.progress, note=out.note)
+    counted, *nets = toggles.counted(made["netlist"], where)
+    gates = netlist.Gates((counted, where / "cells.v", where / "memories.v"), made["cells"])
+    result, frame = toggles.frame(design, images, gates, *nets, progress=out.progress, note=out.note)
     if not result.equal:
         raise MismatchError(f"{design.folder}: the gates differ from the reference: {result.differences[0]}")
+    learns = frame and design.config.learning
+    lesson = toggles.lesson(design, images[:1], gates, *nets) if learns else None
+    trees = asic.buffered(made["netlist"], library)
     nand = library.smallest(*SHARE_NAND).area
     values = {"folder": design.folder, "kind": KIND, "liberty": args.liberty, "cells": made["cells"], "logic_um2": made["area"],
               "kge": made["area"] / nand / 1e3, "memories": [vars(memory) for memory in memories],
               "memories_um2": sum(memory.area for memory in memories) if choices else None, "images": len(images),
-              "cycles_first": result.cycles_first, "cycles": result.cycles, **timing(made, library, where, 1e3 / args.clock)}
-    _show(out, values, memories)
+              "cycles_first": result.cycles_first, "cycles": result.cycles, "clock_mhz": args.clock,
+              "frame": frame and _energy(frame, made["netlist"], library, memories, choices, args.clock), "lesson": None,
+              **timing(made, library, where, 1e3 / args.clock, trees[1])}
+    if frame:
+        values["frame"]["tops_w"] = 2e-6 * design.network.topology.macs() / values["frame"]["uj"]
+    if lesson:
+        cycles = learn_cycles(design.config)
+        values["lesson"] = _energy(lesson, made["netlist"], library, memories, choices, args.clock, cycles) | {"simulated": lesson.cycles}
+    _show(out, values, memories, library.corner, trees[0])
     out.result(values)
 
 
-def timing(made, library, where, period_ns):
-    """{"path_ns", "buffers"} of the slowest path between registers, by OpenSTA; None where it is not installed."""
+def _energy(stretch, netlist, library, memories, choices, mhz, cycles=None):
+    """The object of the JSON for the energy of a stretch, of so many cycles of it."""
+    from ..targets import asic_energy
+
+    fitting = {macro.name: macro for macro in choices}
+    pairs = [(memory, fitting[memory.macro]) for memory in memories if memory.macro]
+    energy = asic_energy.energy(netlist, library, pairs, stretch.cycles, stretch.toggles, stretch.writes, 1e-6 / mhz)
+    cycles = cycles or stretch.cycles
+    each = 1e6 * cycles / stretch.cycles
+    return {"cycles": cycles, "uj": energy.total * each, "gates_uj": (energy.loads + energy.cells) * each, "clock_uj": energy.clock * each,
+            "leakage_uj": energy.leakage * each, "memories_uj": energy.memories * each if pairs else None,
+            "wire_uj_ff": energy.wire * each * 1e-15, "mw": energy.total / (stretch.cycles / mhz * 1e-6) * 1e3, "missing": energy.missing}
+
+
+def timing(made, library, where, period_ns, buffers):
+    """{"path_ns", "buffers"} of the slowest path between registers, by OpenSTA; None where it is not installed.
+
+    buffers: in trees of the netlist, those of the clock aside, which count for no path.
+    """
     from ..targets import asic, synthesis
 
     program = shutil.which("sta")
     if program is None:
         return {"path_ns": None, "buffers": None}
-    buffers = asic.buffered(made["netlist"], library)
     stubs = []
     cells = made["netlist"]["modules"][asic.TOP]["cells"].values()
     for number, cell in enumerate(cell for cell in cells if cell["type"].startswith("fbnn_")):
@@ -97,7 +124,7 @@ def timing(made, library, where, period_ns):
     return {"path_ns": round(period_ns - float(found[0]), 3), "buffers": buffers}
 
 
-def _show(out, values, memories):
+def _show(out, values, memories, corner, clock_buffers):
     rows = [(memory.instance, f"{memory.words:,} x {memory.bits}",
              f"{memory.rows} x {memory.columns} {memory.macro}" if memory.macro else "", f"{memory.area / 1e6:.3f}" if memory.macro else "")
             for memory in memories]
@@ -113,6 +140,21 @@ def _show(out, values, memories):
                  "buffers in trees; paths to and from the memories are not in it")
     else:
         out.text("note     sta: not installed, so no path is timed (Debian: apt install opensta)")
+    for name, of in (("frame", "a frame"), ("lesson", "one sample learned, its frame not counted")):
+        if one := values[name]:
+            memory = f"memories {one['memories_uj']:.2f}" if one["memories_uj"] is not None else "no memories (--sram)"
+            out.text(f"{'energy' if name == 'frame' else name:8} {one['uj']:.2f} uJ, {of}: gates {one['gates_uj']:.2f}, "
+                     f"clock {one['clock_uj']:.2f}, {memory}, leakage {one['leakage_uj']:.2f}; {one['cycles']:,} cycles; {KIND}")
+    if one := values["frame"]:
+        slow = ", faster than the path above" * ((values["path_ns"] or 0) * values["clock_mhz"] > 1e3)
+        out.text(f"power    {one['mw']:.1f} mW while it computes, at {values['clock_mhz']:g} MHz{slow}; {one['tops_w']:.2f} TOPS/W; {KIND}",
+                 f"         at {corner[0]:g} V, {corner[1]:g} C; no wires, no glitches, {clock_buffers} buffers in the clock's tree; "
+                 f"1 fF of wire at each input adds {one['wire_uj_ff']:.2f} uJ a frame")
+        if one["missing"]:
+            out.text(f"note     no tables of power for {', '.join(one['missing'][:8])}{', ...' * (len(one['missing']) > 8)}: "
+                     "what they take inside is not counted")
+    else:
+        out.text("note     energy: of the second image, expected --images 2 or more")
     cycles = ", ".join(f"{cycles:,}" for cycles in [values["cycles_first"][0], *values["cycles"]])
     out.text(f"compared logits of {values['images']} image{'s' * (values['images'] > 1)} through the gates with the reference, "
              f"bit for bit: equal, in {cycles} cycles")

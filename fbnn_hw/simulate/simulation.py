@@ -156,13 +156,13 @@ def _prepare(design, work, layers):
     (work / "layout.json").write_text(json.dumps(design.layout | {"layers": layers}))
 
 
-def _start(design, built, work, images, streams, arguments, window=False):
-    """Run the bench on images -> `simulator.Results`; MismatchError where it does not end."""
+def _start(design, built, work, images, streams, arguments, window=False, test="bench", more=None):
+    """Run the bench, or another cocotb test, on images -> `simulator.Results`; MismatchError where it does not end."""
     estimate, (stall, latent) = design.estimate, streams
     bench.write_images(work, bench_images(images, design.network, design.config))
-    outcome = built.run("bench", directory=work, search=[Path(bench.__file__).parent], arguments=arguments, whole=not window, env={
+    outcome = built.run(test, directory=work, search=[Path(bench.__file__).parent], arguments=arguments, whole=not window, env={
         "BENCH_IMAGES": len(images), "BENCH_STALL": int(stall), "BENCH_LATENT": int(latent), "BENCH_WINDOW": int(window),
-        "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(images) * estimate["cycles"])})
+        "BENCH_CYCLES": 20 * (estimate["first_cycles"] + len(images) * estimate["cycles"]), **(more or {})})
     if outcome.failed:
         raise MismatchError(f"{design.folder}: {outcome.failed[0].message}; see {outcome.log}")
     return outcome

@@ -6,7 +6,7 @@ The library is the user's; nothing of a process is in the project.
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..base.errors import InputError, ToolError, UsageError
@@ -18,10 +18,53 @@ TWO_PORTS = "fbnn_ring", "fbnn_two_port_bank"
 FANOUT = 16
 """Most inputs that a net drives before the timing analysis: without a tree of buffers it says nothing of a layout."""
 TOP = "accelerator"
-_BRACE = re.compile(r"[{}]")
-_GROUP = re.compile(r"\b(cell|pin|memory)\s*\(\s*\"?([^\s\")]*)\"?\s*\)\s*\{")
-_VALUE = re.compile(r"\b(area|function|direction|address_width|word_width)\s*:\s*\"?([^\";]*?)\"?\s*;")
-_NOM = re.compile(r"\b(nom_voltage|nom_temperature)\s*:\s*([-\d.]+)")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_PARTS = re.compile(r'(\w+)\s*\(((?:"[^"]*"|[^()"])*)\)\s*(\{?)|(\w+)\s*:\s*(?:"([^"]*)"|([^;\n}]*))|(\})')
+"""What a Liberty file is made of: a group's beginning or a statement with brackets, an attribute, a group's end."""
+
+
+@dataclass
+class Group:
+    """A group of a Liberty file, and a statement with brackets, which has no content."""
+
+    kind: str
+    name: str  # what stands in its brackets, without quotes
+    values: dict[str, str] = field(default_factory=dict)
+    groups: list["Group"] = field(default_factory=list)
+
+    def of(self, *kinds: str) -> "list[Group]":
+        """The groups of these kinds in it, those in its buses and bundles, too."""
+        inside = [one for bus in self.groups if bus.kind in ("bus", "bundle") for one in bus.of(*kinds)]
+        return [one for one in self.groups if one.kind in kinds] + inside
+
+    def numbers(self, kind: str) -> list[float]:
+        """The numbers of a statement, such as values; none where there is no such statement."""
+        return next((numbers(one.name) for one in self.of(kind)), [])
+
+    def number(self, name: str) -> float:
+        """An attribute as a number; 0 where there is none."""
+        return next(iter(numbers(self.values.get(name, ""))), 0.0)
+
+
+def numbers(text: str) -> list[float]:
+    """The numbers in a text."""
+    return [float(one) for one in _NUMBER.findall(text)]
+
+
+def read_groups(text: str) -> Group:
+    """The content of a Liberty file as one group."""
+    stack = [Group("file", "")]
+    for match in _PARTS.finditer(re.sub(r"/\*.*?\*/|\\\s*\n", "", text, flags=re.S)):
+        kind, name, opened, key, quoted, plain, _ = match.groups()
+        if kind:
+            stack[-1].groups.append(Group(kind, name.replace('"', "").strip()))
+            if opened:
+                stack.append(stack[-1].groups[-1])
+        elif key:
+            stack[-1].values[key] = (plain if quoted is None else quoted).strip()
+        elif len(stack) > 1:
+            stack.pop()
+    return stack[0]
 
 
 @dataclass(frozen=True)
@@ -34,6 +77,8 @@ class LibraryCell:
     inputs: int = 0
     words: int = 0
     bits: int = 0
+    content: Group = field(default_factory=lambda: Group("cell", ""), repr=False, compare=False)
+    library: Group = field(default_factory=lambda: Group("library", ""), repr=False, compare=False)
 
 
 class Library:
@@ -45,12 +90,12 @@ class Library:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            text = re.sub(r"/\*.*?\*/", "", path.read_text(errors="replace"), flags=re.S)
+            self.content = read_groups(path.read_text(errors="replace"))
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}, expected a Liberty file of a cell library") from None
-        found = dict(_NOM.findall(text))
-        self.corner = tuple(float(found.get(name, 0)) for name in ("nom_voltage", "nom_temperature"))
-        self.cells = {cell.name: cell for cell in _cells(text)}
+        self.content = next(iter(self.content.of("library")), self.content)
+        self.corner = tuple(self.content.number(name) for name in ("nom_voltage", "nom_temperature"))
+        self.cells = {cell.name: cell for cell in (_cell(group, self.content) for group in self.content.of("cell"))}
         if not self.cells:
             raise InputError(f"{path}: has no cells, expected a Liberty file of a cell library")
 
@@ -67,33 +112,23 @@ class Library:
 
 
 def _plain(function):
-    """A function without spaces and brackets."""
-    return re.sub(r"[\s()]", "", function)
+    """A function without spaces and brackets; AND, which may be written as a space, is *."""
+    return re.sub(r"[\s()]", "", re.sub(r"(?<=[\w)'])\s+(?=[\w(!])", "*", function))
 
 
-def _cells(text):
-    """The `LibraryCell`s of a Liberty file, read group by group."""
-    for match in _GROUP.finditer(text):
-        if match[1] != "cell":
-            continue
-        end, depth = match.end(), 1
-        while depth and (brace := _BRACE.search(text, end)):
-            depth, end = depth + (1 if brace[0] == "{" else -1), brace.end()
-        body = text[match.end():end]
-        groups = list(_GROUP.finditer(body))
-        starts = [one for one in groups if one[1] == "pin"]
-        bounds = [*(one.start() for one in starts), len(body)]
-        values = dict(_VALUE.findall(body[:bounds[0]]))
-        memory = dict(_VALUE.findall(body)) if any(one[1] == "memory" for one in groups) else {}
-        pins, inputs = {}, 0
-        for one, after in zip(starts, bounds[1:]):
-            said = dict(_VALUE.findall(body[one.end():after]))
-            inputs += said.get("direction") == "input"
-            if "function" in said:
-                pins[one[2]] = said["function"]
-        words = 2 ** int(memory["address_width"]) if memory else 0
-        area = float(values.get("area") or memory.get("area") or 0)
-        yield LibraryCell(match[2], area, pins, inputs, words, int(memory.get("word_width", 0)))
+def _input(cell):
+    """The name of a cell's first input."""
+    return next(pin.name for pin in cell.content.of("pin") if pin.values.get("direction") == "input")
+
+
+def _cell(group, library):
+    """The `LibraryCell` of a group in a library."""
+    pins = group.of("pin")
+    memory = next(iter(group.of("memory")), None)
+    words, bits = (2 ** int(memory.number("address_width")), int(memory.number("word_width"))) if memory else (0, 0)
+    inputs = sum(pin.values.get("direction") == "input" for pin in pins)
+    return LibraryCell(group.name, group.number("area"), {pin.name: pin.values["function"] for pin in pins if "function" in pin.values},
+                       inputs, words, bits, group, library)
 
 
 def split(accelerator: str) -> tuple[str, str]:
@@ -180,19 +215,19 @@ def synthesise(design_verilog: str, weights: str | None, library: Library, perio
     return {"cells": cells, "area": sum(library.cells[name].area * count for name, count in cells.items()), "netlist": netlist}
 
 
-def buffered(netlist: dict, library: Library) -> int:
-    """Put trees of buffers behind the nets of many inputs of a netlist of yosys', and name its memories one by one, for a timing analysis
-    without layout; return how many buffers.
+def buffered(netlist: dict, library: Library) -> tuple[int, int]:
+    """Put trees of buffers behind the nets of many inputs of a netlist of yosys', the clock's, too, for an analysis without layout; return
+    how many buffers: (of the clock, of all other nets).
 
-    The clock has no tree.  A net's source drives at most `FANOUT` inputs afterwards.
+    A net's source drives at most `FANOUT` inputs afterwards.  A tree's buffer is named treeN, or clockN.
     """
     module = netlist["modules"][TOP]
-    buffers = sorted((cell for cell in library.cells.values()
-                      if cell.inputs == 1 and [_plain(text) for text in cell.pins.values()] == ["A"]), key=lambda cell: cell.area)
+    buffers = sorted((cell for cell in library.cells.values() if cell.inputs == len(cell.pins) == 1 and _input(cell) == _plain(
+        *cell.pins.values())), key=lambda cell: cell.area)
     if not buffers:
-        raise InputError(f"{library.path}: has no buffer whose input is A, expected a library of standard cells")
+        raise InputError(f"{library.path}: has no buffer, expected a library of standard cells")
     buffer = buffers[-2:][0]  # the strongest one takes long to drive itself
-    output = next(iter(buffer.pins))
+    into_pin, output = _input(buffer), next(iter(buffer.pins))
     top = 1 + max(bit for cell in module["cells"].values() for bits in cell["connections"].values() for bit in bits if isinstance(bit, int))
     clock = module["ports"]["clk"]["bits"][0]
     sinks: dict[int, list] = {}
@@ -200,20 +235,22 @@ def buffered(netlist: dict, library: Library) -> int:
         outputs = library.cells[cell["type"]].pins if cell["type"] in library.cells else ("data", "read_data")
         for pin, bits in cell["connections"].items():
             for place, bit in enumerate(bits):
-                if pin not in outputs and isinstance(bit, int) and bit != clock:
+                if pin not in outputs and isinstance(bit, int):
                     sinks.setdefault(bit, []).append((bits, place))
-    count = 0
+    counts = {"clock": 0, "tree": 0}
     for net, ends in sinks.items():
+        name = "clock" if net == clock else "tree"
         while len(ends) > FANOUT:
             above = []
             for first in range(0, len(ends), FANOUT):
                 for bits, place in ends[first:first + FANOUT]:
                     bits[place] = top
                 into = [net]
-                module["cells"][f"tree{count}"] = {
+                module["cells"][f"{name}{counts[name]}"] = {
                     "hide_name": 0, "type": buffer.name, "parameters": {}, "attributes": {},
-                    "port_directions": {"A": "input", output: "output"}, "connections": {"A": into, output: [top]}}
+                    "port_directions": {into_pin: "input", output: "output"}, "connections": {into_pin: into, output: [top]}}
                 above.append((into, 0))
-                count, top = count + 1, top + 1
+                counts[name] += 1
+                top += 1
             ends = above
-    return count
+    return counts["clock"], counts["tree"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import fbnn_hw
-from fbnn_hw.targets import asic
+from fbnn_hw.machine.cycles import learn_cycles
+from fbnn_hw.targets import asic, asic_energy
 from tests import strategies
 
 GATES = {"INV": (2, "!A"), "NAND2": (4, "!(A&B)"), "NOR2": (4.5, "!(A|B)"), "BUF": (3, "A"), "BUF4": (6, "A"), "BUF8": (9, "A")}
@@ -86,15 +87,14 @@ def test_the_macros_of_least_area(macros):
 
 
 def test_trees_of_buffers(library):
-    """No net drives more than `FANOUT` inputs but the clock, and each input still has its value."""
+    """No net drives more than `FANOUT` inputs, and each input still has its value."""
     count = 300
     cells = {f"g{n}": {"type": "INV", "connections": {"A": [2], "Y": [10 + n]}} for n in range(count)}
     cells |= {f"f{n}": {"type": "DFF", "connections": {"CK": [3], "D": [10 + n], "Q": [1000 + n]}} for n in range(count)}
     netlist = {"modules": {"accelerator": {"ports": {"clk": {"bits": [3]}}, "cells": cells}}}
     added = asic.buffered(netlist, asic.Library(library))
     made = netlist["modules"]["accelerator"]["cells"]
-    assert added == len(made) - 2 * count == 19 + 2
-    assert all(cell["connections"]["CK"] == [3] for cell in made.values() if cell["type"] == "DFF")
+    assert added == (19 + 2, 19 + 2) and sum(added) == len(made) - 2 * count
     loads = {}
     for cell in made.values():
         for name, bits in cell["connections"].items():
@@ -109,25 +109,111 @@ def test_trees_of_buffers(library):
         assert net == 2
 
 
+POWER = """  power_lut_template (t) {
+    variable_1 : total_output_net_capacitance;
+    variable_2 : input_transition_time;
+  }
+  power_lut_template (p) { variable_1 : input_transition_time; }
+"""
+TABLE = '{name} (t) {{ index_1 ("0, 10"); index_2 ("0.1, 0.2, 0.3"); values ("{a}, {b}, 9", \\\n "{c}, {d}, 9"); }}'
+
+
+def power(related, up, down, when=""):
+    """Tables of fJ at a load of 0 and of 10 fF, and at two slews, of which the second counts."""
+    tables = [TABLE.format(name=name, a=9, b=at[0], c=9, d=at[1]) for name, at in (("rise_power", up), ("fall_power", down))]
+    return f'internal_power () {{ related_pin : "{related}"; {when} {" ".join(tables)} }}'
+
+
+@pytest.fixture
+def powered(tmp_path):
+    """Gates in fF and fJ: a buffer, an inverter without tables, a flip-flop whose clock pin has tables with conditions, and a macro."""
+    path = tmp_path / "powered.lib"
+    clocked = "".join(f'internal_power () {{ when : "{when}"; rise_power (p) {{ index_1 ("1, 2"); values ("9, {value}"); }} }}'
+                      for when, value in (("D", 3), ("!D", 5)))
+    path.write_text(
+        HEAD + '  capacitive_load_unit (1, ff);\n  voltage_unit : "1V";\n  leakage_power_unit : "1nW";\n' + POWER
+        + f"  cell (INV) {{\n area : 1;\n cell_leakage_power : 2;\n{pin('A', 'direction : input;', 'capacitance : 2;')}{output('!A')} }}\n"
+        + "  cell (BUF) {\n area : 1;\n leakage_power () { value : 1; } leakage_power () { value : 3; }\n"
+        + pin("A", "direction : input;", "capacitance : 4;")
+        + pin("Y", "direction : output;", 'function : "A";', power("A", (10, 30), (20, 40))) + "  }\n"
+        + '  cell (DFF) {\n area : 1;\n ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'
+        + pin("CK", "direction : input;", "clock : true;", "capacitance : 1;", clocked) + pin("D", "direction : input;", "capacitance : 3;")
+        + pin("Q", "direction : output;", 'function : "IQ";', power("CK", (100, 100), (100, 100))) + "  }\n}\n")
+    return asic.Library(path)
+
+
+def test_the_energy_of_gates(powered, tmp_path):
+    """Computed by hand: Q of a flip-flop drives an inverter and a buffer, which drives the flip-flop's D."""
+    cells = {"f": {"type": "DFF", "connections": {"CK": [3], "D": [5], "Q": [4]}},
+             "i": {"type": "INV", "connections": {"A": [4], "Y": [6]}},
+             "b": {"type": "BUF", "connections": {"A": [4], "Y": [5]}},
+             "m": {"type": "fbnn_bank", "connections": {"clk": [3], "read_data": [7]}}}
+    netlist = {"modules": {"accelerator": {"ports": {"clk": {"bits": [3]}}, "cells": cells}}}
+    text = macro(4, 8, 100).replace("library (m) {", "library (m) { capacitive_load_unit (1,pf);")
+    states = "".join(f'internal_power () {{ when : "{when}"; rise_power (scalar) {{ values ({value}); }} '
+                     "fall_power (scalar) { values (0); } }" for when, value in (("idle", 0.1), ("read", 20), ("write", 30)))
+    (tmp_path / "m.lib").write_text(text.replace("direction : input;", f"direction : input; clock : true; {states}"))
+    array = asic.macros(tmp_path, (1.2, 25))[0]
+    memory = asic.Memory("m", "fbnn_bank", 32, 16, array.name, 2, 2, 400)
+    found = asic_energy.energy(netlist, powered, [(memory, array)], 10, {4: 6, 5: 4, 6: 6}, {"m": 3}, 1e-8)
+    half = 1.2 ** 2 / 2
+    assert found.loads == pytest.approx(1e-15 * half * (6 * (2 + 4) + 4 * 3))
+    assert found.cells == pytest.approx(1e-15 * (6 * 100 + 4 * (15 + (35 - 15) * 0.3)) + 1e-15 * 4 * 0)
+    assert found.clock == pytest.approx(1e-15 * 20 * (half * 1 + 4))
+    assert found.leakage == pytest.approx((2 + 2) * 1e-9 * 10 * 1e-8)
+    assert found.memories == pytest.approx(1e-12 * 2 * (20 * 7 + 30 * 3))
+    assert found.wire == pytest.approx(half * (6 * 2 + 4 + 20)) and found.missing == ["INV"]
+    assert found.total == pytest.approx(found.loads + found.cells + found.clock + found.leakage + found.memories)
+
+
+def test_functions_of_other_writers(tmp_path):
+    """AND as a space, as in OSU's libraries, and a buffer whose input is not A."""
+    text = HEAD + "".join(f"  cell ({name}) {{ area : 1;\n{''.join(pin(one, 'direction : input;') for one in inputs)}"
+                          f"{output(function)} }}\n" for name, inputs, function in (("N", "AB", "(!(A B))"), ("B", "I", "I")))
+    (tmp_path / "other.lib").write_text(text + "}\n")
+    found = asic.Library(tmp_path / "other.lib")
+    assert found.smallest("!A*B", "!A&B").name == "N"
+    cells = {f"g{n}": {"type": "B", "connections": {"I": [2], "Y": [10 + n]}} for n in range(17)}
+    assert asic.buffered({"modules": {"accelerator": {"ports": {"clk": {"bits": [3]}}, "cells": cells}}}, found) == (0, 2)
+
+
 def test_the_gates_give_the_bits(design, library, macros, answer, cli, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "sta" else "/usr/bin/" + name)
-    made = answer("asic", design.folder, "--liberty", library, "--sram", macros, "--images", 1)
+    made = answer("asic", design.folder, "--liberty", library, "--sram", macros, "--images", 2)
     assert made["kind"] == "synthesised, no layout" and made["path_ns"] is None and made["cells"].keys() <= {*GATES, "TIE1", "TIE0", "DFF"}
     areas = {name: area for name, (area, _) in GATES.items()} | {"TIE1": 2, "TIE0": 2, "DFF": 12}
     assert made["logic_um2"] == pytest.approx(sum(areas[name] * count for name, count in made["cells"].items()))
     assert made["kge"] == pytest.approx(made["logic_um2"] / 4000) and made["cells"]["DFF"] > 500
     assert made["cycles_first"] == [design.estimate["first_cycles"]]
+    frame = made["frame"]
+    assert frame["cycles"] == design.estimate["cycles"] and frame["gates_uj"] > 0 < frame["clock_uj"] and frame["leakage_uj"] == 0
+    assert frame["missing"] and frame["memories_uj"] == 0 and made["lesson"] is None  # a library, and macros, without tables
+    assert frame["uj"] == pytest.approx(frame["gates_uj"] + frame["clock_uj"]) and frame["tops_w"] > 0
+    assert frame["mw"] == pytest.approx(1e3 * frame["uj"] / (frame["cycles"] / 100))
     assert {one["kind"] for one in made["memories"]} == {"fbnn_bank", "fbnn_weight_memory"}
-    gates = (design.folder / "asic" / "netlist.v").read_text()
-    wrong = gates.replace("NAND2 ", "NOR2 ", 200)
-    assert wrong != gates
+    wrong = json.loads((design.folder / "asic" / "netlist.json").read_text())
+    nands = [cell for cell in wrong["modules"]["accelerator"]["cells"].values() if cell["type"] == "NAND2"]
+    for cell in nands[:200]:
+        cell["type"] = "NOR2"
+    assert nands
 
     def synthesise(*arguments, **_):
-        (design.folder / "asic" / "netlist.v").write_text(wrong)
-        return {"cells": {}, "area": 0, "netlist": json.loads((design.folder / "asic" / "netlist.json").read_text())}
+        return {"cells": {}, "area": 0, "netlist": wrong}
     monkeypatch.setattr(asic, "synthesise", synthesise)
     code, _, err = cli("asic", design.folder, "--liberty", library, "--images", 1)
     assert code in (3, 6) and str(design.folder) in err  # 3: so wrong that the bench has nothing to compare
+
+
+def test_a_lesson_through_the_gates(library, cli, answer, tmp_path, monkeypatch):
+    """Per sample: what the last of a few lessons takes in a cycle, for the cycles of a full buffer."""
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "sta" else "/usr/bin/" + name)
+    design = fbnn_hw.generate(strategies.smallest_learner(), "generic", out=tmp_path, learn=True, max_classes=4, exemplars=3,
+                              pixels=4, lanes=16, outputs=4)
+    made = answer("asic", design.folder, "--liberty", library)
+    lesson = made["lesson"]
+    assert lesson["cycles"] == learn_cycles(design.config) and lesson["simulated"] > 0 < lesson["uj"] and lesson["memories_uj"] is None
+    code, text, _ = cli("asic", design.folder, "--liberty", library, "--images", 1)
+    assert code == 0 and "energy: of the second image, expected --images 2 or more" in text
 
 
 @pytest.mark.slow
