@@ -6,6 +6,7 @@
 A case is a network (a shipped file, or one of `tests.strategies` by its seed), a target, and options of `fbnn_hw.design.plan`.
 """
 
+import argparse
 import json
 import sys
 import tempfile
@@ -75,7 +76,11 @@ def made(network, target, options):
 def main():
     known = json.loads(FILE.read_text()) if FILE.exists() else {}
     whole = cases()
-    names = sys.argv[1:] or whole
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", metavar="NAME", nargs="*")
+    names = parser.parse_args().names or list(whole)
+    if strange := set(names) - whole.keys():
+        parser.error(f"no case named {sorted(strange)[0]!r}; {FILE.name} has the names")
     for index, name in enumerate(names):
         known[name] = made(*whole[name])
         print(f"{index + 1} of {len(names)} {name}: {known[name].get('refused', known[name].get('id'))}", file=sys.stderr)

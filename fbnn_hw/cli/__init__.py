@@ -2,8 +2,7 @@
 
 A verb is a module with GROUP (a key of `GROUPS`), SUMMARY (one line), EXAMPLES (tuples of command and what it does),
 `arguments(parser)` and `run(args, out)`, where `out` is a `_common.Output`.  `run` returns None or an exit code.  EXTRA: the extra of
-fbnn-hw that a verb with torch needs.  A verb's module is
-imported when it is called or listed, so it imports what is heavy inside `run`.
+fbnn-hw that a verb with torch needs.  A verb's module is imported when it is called or listed, so it imports what is heavy inside `run`.
 """
 
 import importlib
