@@ -195,7 +195,7 @@ def _show(out, design, part, rejected, automatic):
     limit = part.lut4_of(config)
     out.text(f"{design.manifest['model']}, {len(design.classes)} classes, on {part.part}",
              f"engine  {config.pixels} pixels x {config.lanes} lanes x {config.outputs} outputs = {size:,} MAC/cycle"
-             + ", chosen as the fastest that fits" * automatic,
+             + ", the fastest tried that fits" * automatic,
              *([f"        not {' x '.join(map(str, rejected[0]))}: {rejected[1]}"] if rejected else ()), "")
     out.text(*_common.table(
         [(x["layer"], x["macs"], x["cycles"], f"{x['array_use']:.1%}", x["bound"], x["wait"], x["weight_bits"],

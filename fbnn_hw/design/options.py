@@ -63,7 +63,7 @@ class Options:
     start : str, optional
         With `learn`: "model", from the classes of the network on, or "empty", with no class; by default "model" with replay.
     pixels, lanes, outputs : int, optional
-        Size of the array; by default the fastest that fits.
+        Size of the array; by default the fastest that fits of those that the target lists.
     wrapper : str, optional
         "axi-stream" adds a module with AXI4-Stream ports around the accelerator; "wishbone" and "axi-lite" one with registers on a bus
         of 32 bits, and a driver in C; with "-dma" behind it images come by AXI4-Stream.
