@@ -134,8 +134,10 @@ def execute(runs, folder, data_dir, jobs):
                 else:
                     run.keep(own)
                     print(f"{time.strftime('%H:%M')} {run.name}: done", flush=True)
-            if not running and not ready:
-                return failed
+                    break  # runs that need it are ready now, in their order
+            else:
+                if not running:
+                    return failed
             time.sleep(1)
             for name, (number, process) in list(running.items()):
                 if process.poll() == 0:  # its next command, or its end, comes in the next round
