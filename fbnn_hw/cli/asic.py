@@ -76,6 +76,8 @@ def run(args: Args, out: Output) -> None:
         cycles = learn_cycles(design.config)
         values["lesson"] = _energy(lesson, made["netlist"], library, memories, choices, args.clock, cycles) | {"simulated": lesson.cycles}
     _show(out, values, memories, library.corner, trees[0])
+    if learns and not lesson:
+        out.text("note     lesson: cocotb has no library for Verilator on this system, so the energy of a lesson is not counted")
     out.result(values)
 
 
