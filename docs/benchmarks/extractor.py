@@ -37,12 +37,12 @@ from PIL import Image
 from stepwise import Stepwise
 
 import fbnn_hw
-from fbnn_hw.base.files import sha256_of
 from fbnn_hw.data.augment import augment
 from fbnn_hw.ir.models import build
 from fbnn_hw.ir.network import LATENT
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.nn.network import FBNN, export, load
+from fbnn_hw.train import start
 from fbnn_hw.train.record import hardware
 
 STATE, VERSION = "fbnn-hw extractor's training", 3
@@ -252,8 +252,8 @@ def trainings(path):
     record = fbnn_hw.load(path).training
     if not record["config"].get("init"):
         return record
-    start = path.with_name(Path(record["config"]["init"]).name)
-    return record | {"init": {"source": f"{start.name} (bits)", "sha256": sha256_of(start), "training": trainings(start)}}
+    before = path.with_name(Path(record["config"]["init"]).name)
+    return record | {"init": replace(start.read(before), training=trainings(before)).describe()}
 
 
 def without_classes(network):

@@ -102,6 +102,12 @@ def start(argv, source, folder, data_dir):
     return process
 
 
+def ready(runs, others):
+    """The first run that is not done, whose needs are, and whose name is none of `others`; None where there is none."""
+    done = {run.name for run in runs if run.done}
+    return next((run for run in runs if run.name not in done | others and done.issuperset(run.needs)), None)
+
+
 def ready_folder(run, runs, folder):
     """The folder of a run, with the files that it needs."""
     own = folder / run.name
@@ -122,10 +128,7 @@ def execute(runs, folder, data_dir, jobs):
     failed, running = set(), {}
     try:
         while True:
-            done = {run.name for run in runs if run.done}
-            ready = [run for run in runs if run.name not in done | failed | running.keys() and done.issuperset(run.needs)]
-            while ready and len(running) < jobs:
-                run = ready.pop(0)
+            while len(running) < jobs and (run := ready(runs, failed | running.keys())):
                 own, source = ready_folder(run, runs, folder), tree(run.commit, folder)
                 number, argv = run.phase(source, own, data_dir)
                 if argv:
@@ -134,10 +137,8 @@ def execute(runs, folder, data_dir, jobs):
                 else:
                     run.keep(own)
                     print(f"{time.strftime('%H:%M')} {run.name}: done", flush=True)
-                    break  # runs that need it are ready now, in their order
-            else:
-                if not running:
-                    return failed
+            if not running:
+                return failed
             time.sleep(1)
             for name, (number, process) in list(running.items()):
                 if process.poll() == 0:  # its next command, or its end, comes in the next round

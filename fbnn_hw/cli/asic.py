@@ -1,6 +1,5 @@
 """`fbnn-hw asic`: what a design is as a chip of standard cells, synthesised against a library of the user's."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -100,7 +99,7 @@ def timing(made, library, where, period_ns, buffers):
 
     buffers: in trees of the netlist, those of the clock aside, which count for no path.
     """
-    from ..targets import asic, synthesis
+    from ..targets import asic
 
     program = shutil.which("sta")
     if program is None:
@@ -112,9 +111,7 @@ def timing(made, library, where, period_ns, buffers):
         sides = {pin: "output" if pin in ("data", "read_data") else "input" for pin in cell["connections"]}
         lines = "".join(f"{side} [{len(cell['connections'][pin]) - 1}:0] {pin};\n" for pin, side in sides.items())
         stubs.append(STUB.format(name=cell["type"], ports=", ".join(sides), lines=lines))
-    (where / "timed.json").write_text(json.dumps(made["netlist"]))
-    synthesis.run(synthesis.command("read_json timed.json\nwrite_verilog -noattr -noexpr -simple-lhs timed.v\n", where), where,
-                  "timed.log", "writing the netlist")
+    asic.write(made["netlist"], where / "timed.v", "-noexpr", "-simple-lhs")
     with open(where / "timed.v", "a") as file:
         file.write("".join(stubs))
     (where / "timing.tcl").write_text(STA.format(liberty=library.path.absolute(), period=period_ns))

@@ -70,9 +70,7 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
     layers = {} if netlist else design.layout["layers"]
     result = Simulation(len(images), [*layers, "logits"], not stall and not latent)
     build = design.folder / ("sim_build" + "_netlist" * bool(netlist) + "_waves" * bool(waves))
-    alone = files.locked(build / ".lock", f"{design.folder}: is being simulated by another program in {build.name}; wait for that one, "
-                         "or generate the design once more with another --out")
-    with alone, progress(total=1 + len(images), desc="compile, then images") as bar:
+    with alone(design, build), progress(total=1 + len(images), desc="compile, then images") as bar:
         built, arguments = _build(design, build, len(images), netlist, bool(waves), result)
         bar.update()
         if built.note and note:
@@ -90,6 +88,12 @@ def simulate(design, images, *, stall=False, latent=False, netlist=False, waves=
     result.logits, result.classes = result.logits[:result.images], result.classes[:result.images] if names else []
     result.class_names = [names[number] for number in result.classes if number < len(names)]
     return result
+
+
+def alone(design, build):
+    """A context in which no other program simulates a `Design` in the folder `build`; raises InputError where one does."""
+    return files.locked(build / ".lock", f"{design.folder}: is being simulated by another program in {build.name}; wait for that one, "
+                        "or generate the design once more with another --out")
 
 
 def _check_waves(cycles, note):

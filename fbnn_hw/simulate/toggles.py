@@ -1,13 +1,12 @@
 """Toggles of the nets of a design's gates, counted in its own bench: of each frame, and of each lesson."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import ToolError
 from ..machine.protocol import Command
 from ..reference import encode
-from ..targets import asic, synthesis
+from ..targets import asic
 from . import netlist, simulation
 
 LESSONS = 4
@@ -72,15 +71,13 @@ def counted(made: dict, where: Path) -> tuple[Path, list, list]:
     names = {f"counted_{number}": {"hide_name": 0, "bits": word + ["0"] * (WORD - len(word)), "attributes": {}}
              for number, word in enumerate(words)}
     more = module | {"netnames": module["netnames"] | names}
-    (where / "counted.json").write_text(json.dumps(made | {"modules": made["modules"] | {asic.TOP: more}}))
-    synthesis.run(synthesis.command("read_json counted.json\nwrite_verilog -noattr counted.v\n", where), where, "counted.log",
-                  "writing the netlist")
+    path = where / "counted.v"
+    asic.write(made | {"modules": made["modules"] | {asic.TOP: more}}, path)
     learns = "command__valid" in module["ports"]
     text = COUNTER.format(
         words=len(words), bits=WORD * len(words), count=len(bits), writes=len(memories), file=FILE,
         assigns="\n  ".join(f"assign nets[{number}] = {name};" for number, name in enumerate(names)),
         result="(result__valid && result__ready)", command="(command__valid && command__ready)" if learns else "1'b0")
-    path = where / "counted.v"
     path.write_text(path.read_text().rstrip().removesuffix("endmodule") + text)
     return path, list(memories), nets
 
@@ -110,10 +107,11 @@ def lesson(design, image, gates: netlist.Gates, memories: list, nets: list) -> S
     """The last of LESSONS lessons of one image, uint8 RGB (1, 3, S, S), through the gates of `frame`, which were simulated before; None
     where cocotb has no library for Verilator."""
     build, label = design.folder / "sim_build_netlist", min(len(design.classes), design.config.learning.max_classes - 1)
-    built, arguments = simulation._build(design, build, 1, gates, False, simulation.Simulation(1, [], False))
-    if not built.by_cocotb:
-        return None
-    (build / "run" / FILE).unlink(missing_ok=True)
-    simulation._start(design, built, build / "run", encode.checked(image, design.config.size), (False, False), arguments, test="lessons",
-                      more={"BENCH_LESSONS": LESSONS, "BENCH_REQUEST": Command.LEARN | label << 3})
+    with simulation.alone(design, build):
+        built, arguments = simulation._build(design, build, 1, gates, False, simulation.Simulation(1, [], False))
+        if not built.by_cocotb:
+            return None
+        (build / "run" / FILE).unlink(missing_ok=True)
+        simulation._start(design, built, build / "run", encode.checked(image, design.config.size), (False, False), arguments,
+                          test="lessons", more={"BENCH_LESSONS": LESSONS, "BENCH_REQUEST": Command.LEARN | label << 3})
     return read(build / "run" / FILE, memories, nets)["lesson"][LESSONS - 1]

@@ -215,6 +215,13 @@ def synthesise(design_verilog: str, weights: str | None, library: Library, perio
     return {"cells": cells, "area": sum(library.cells[name].area * count for name, count in cells.items()), "netlist": netlist}
 
 
+def write(netlist: dict, path: Path, *options: str) -> None:
+    """Write a netlist of yosys' JSON as Verilog.  options: of yosys' write_verilog.  Raises ToolError."""
+    path.with_suffix(".json").write_text(json.dumps(netlist))
+    lines = f"read_json {path.stem}.json\nwrite_verilog {' '.join(('-noattr', *options))} {path.name}\n"
+    synthesis.run(synthesis.command(lines, path.parent), path.parent, f"{path.stem}.log", "writing the netlist")
+
+
 def buffered(netlist: dict, library: Library) -> tuple[int, int]:
     """Put trees of buffers behind the nets of many inputs of a netlist of yosys', the clock's, too, for an analysis without layout; return
     how many buffers: (of the clock, of all other nets).

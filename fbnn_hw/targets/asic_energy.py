@@ -102,7 +102,9 @@ def energy(netlist: dict, library: asic.Library, memories: Iterable[tuple[asic.M
     module, power, half = netlist["modules"][asic.TOP], Power(library.content), library.corner[0] ** 2 / 2
     cells = [(name, library.cells[cell["type"]], cell["connections"]) for name, cell in module["cells"].items()
              if cell["type"] in library.cells]
-    pins = {kind.name: {pin.name: pin for pin in kind.content.of("pin")} for _, kind, _ in cells}
+    kinds = {kind.name: kind for _, kind, _ in cells}
+    pins = {name: {pin.name: pin for pin in kind.content.of("pin")} for name, kind in kinds.items()}
+    keeps = {name for name, kind in kinds.items() if kind.content.of("ff", "latch")}
     clock = module["ports"]["clk"]["bits"][0]
     trees = [(wires, *kind.pins) for name, kind, wires in cells if re.fullmatch(r"(tree|clock)\d+", name)]
     above = {wires[output][0]: wires[pin][0] for wires, output in trees for pin in wires if pin != output}
@@ -129,7 +131,7 @@ def energy(netlist: dict, library: asic.Library, memories: Iterable[tuple[asic.M
     for _, kind, wires in cells:
         for pin, (net, *_) in wires.items():
             drives = pin in kind.pins
-            if pin not in pins[kind.name] or not drives and not kind.content.of("ff", "latch"):
+            if pin not in pins[kind.name] or not drives and kind.name not in keeps:
                 continue  # a gate's table of an input is for toggles that its output does not follow
             joules = table(kind.name, pin, float(f"{loads[net]:.3g}") if drives else 0.0)
             weights = [toggles(wires[related][0]) if related in wires else 1 for related in joules]
@@ -138,8 +140,8 @@ def energy(netlist: dict, library: asic.Library, memories: Iterable[tuple[asic.M
             parts[source(net) == clock] += toggles(net) * mean
     charged = {net: toggles(net) * half for net in loads}
     clocked = sum(joules * loads[net] for net, joules in charged.items() if source(net) == clock)
-    missing = sorted({kind.name for _, kind, _ in cells
-                      if kind.inputs and not any(pin.of("internal_power") for pin in pins[kind.name].values())})
+    missing = sorted(name for name, kind in kinds.items()
+                     if kind.inputs and not any(pin.of("internal_power") for pin in pins[name].values()))
     watts, accesses = sum(power.leakage(kind) for _, kind, _ in cells), 0.0
     for memory, macro in memories:
         own, written = Power(macro.library), writes.get(memory.instance, 0)
