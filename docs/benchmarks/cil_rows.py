@@ -77,10 +77,10 @@ ROWS = {
     "paper": [*BOUNDS, dict(strategy="ncm"), dict(strategy="slda"),
               *(dict(strategy=name, buffer_mb=5.0) for name in ("icarl", "der++")),
               *(dict(buffer_mb=mb, setting=setting, **choice) for mb in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0)
-                for setting in ("fpt", "rpt") for choice in LOSSES)],
+                for setting in (("fpt", "rpt") if mb > 0.1 else ("fpt",)) for choice in LOSSES)],
     "normed": [dict(buffer_mb=mb, balanced=True, replay="native", norm="bn") for mb in (5.0, 50.0)],
 }
-"""Flags of `fbnn-hw cil` beside the defaults, with _ for -."""
+"""Flags of `fbnn-hw cil` beside the defaults, with _ for -.  0.1 Mb has no room for a latent of each of the 100 classes of rpt."""
 
 
 def rounded(value):
