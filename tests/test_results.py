@@ -32,6 +32,15 @@ def test_there_are_pages():
     assert PAGES
 
 
+def test_the_tables_of_the_papers_data_are_those_of_its_files(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "benchmarks")
+    import paper_tables
+
+    page = RESULTS / "cifar100-50+5x10.md"
+    assert "<!-- paper: table-pretraining -->" in (text := page.read_text(encoding="utf-8"))
+    assert paper_tables.written(page) == text
+
+
 @pytest.mark.parametrize("path", [path for path in sorted(RESULTS.rglob("*.jsonl")) if path.name != "queue.jsonl"],
                          ids=lambda path: path.name)
 def test_the_scores_of_a_run_follow_from_its_confusion_matrices(path):

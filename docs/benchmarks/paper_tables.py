@@ -1,0 +1,193 @@
+"""The paper's tables in docs/results, from the files that the queue's runs leave there.
+
+    python docs/benchmarks/paper_tables.py docs/results/cifar100-50+5x10.md
+
+writes anew what stands between `<!-- paper: NAME -->` and `<!-- end -->`, for the names of `fbnn-hw reproduce --list` and those of `OWN`.
+A cell has the paper's value and ours: the mean and sample deviation over the runs that docs/results/queue.jsonl has for the row.  Where one
+of them has left no file yet ours stays empty, and the last column says how many have, and how many core-hours the others are expected to
+take.  A figure that compares losses becomes a table with a column for each.  `<!-- pairs: A B -->` begins the differences between two
+extractors, seed by seed, `<!-- chip: GLOB -->` a table of results of `fbnn-hw chip-cil`, `<!-- cost: all -->` what the runs are for.
+tests/test_results.py holds the page to it.
+"""
+
+import json
+import re
+import shlex
+import sys
+from collections import defaultdict
+from itertools import groupby
+from pathlib import Path
+from statistics import mean, stdev
+
+from run_queue import RESULTS, read
+
+from fbnn_hw.cli import sweep
+from fbnn_hw.cli._paper import EXHIBITS, Exhibit, Row
+from fbnn_hw.cli.reproduce import parsed
+from fbnn_hw.train import results as recorded
+
+BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|cost): [^>]+) -->\n).*?(<!-- end -->)", re.S)
+CHOICES = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
+"""What tells runs of `fbnn-hw cil` from one extractor apart."""
+LATENT, EXTRACTOR, SEEDS = "latent", "fe", 3
+"""The run of the queue that has all rows of latent replay from one extractor; the name of that; how many seeds of each row."""
+LOSSES = [(loss, balanced) for loss in ("cce", "focal", "sh") for balanced in (False, True)]
+
+
+def trained(label, name, latent=True):
+    """Two rows of an extractor's runs: its pre-training, and the latent replay of 10 Mb from it."""
+    checkpoint = f"{{folder}}/{name}-s{{seed}}.pt"
+    yield Row(f"{label}: pre-training", "pretrain", f"--model {{model}} --out {checkpoint}",
+              dict.fromkeys(("train_accuracy", "test_accuracy", "test_dispersion")))
+    if latent:
+        yield Row(f"{label}: final", "cil", f"--init {checkpoint} --replay latent --buffer-mb 10 --balanced",
+                  dict.fromkeys(("a_final_train", "a_final", "d_final")))
+
+
+def printed_recipe():
+    """The recipe that the paper prints, on `0.5mb`."""
+    yield from trained("supervised", "paper", latent=False)
+    for label, flags in (("latent 5 Mb, CCE, not weighted", ""), ("latent 5 Mb, CCE, weighted", "--balanced"),
+                         ("latent 5 Mb, FCCE, weighted", "--loss focal --balanced"), ("latent 5 Mb, SH, weighted", "--loss sh --balanced"),
+                         ("RPT, latent 5 Mb, CCE, weighted", "--setting rpt --balanced")):
+        yield Row(label, "cil", f"--init {{folder}}/paper-s{{seed}}.pt --buffer-mb 5 {flags}", dict.fromkeys(("a_final", "d_final")))
+    yield Row("cumulative", "cil", "--init {folder}/paper-s{seed}.pt --strategy cumulative", dict.fromkeys(("a_final", "d_final")))
+
+
+MORE = {"table-pretraining": [row for g in ("0.01", "0.03", "0.1")
+                              for row in trained(f"covariances of the latent, weight {g}", f"pt-g-{g}")]}
+"""Rows beside the paper's: the term of docs/cil-paper.md on the covariances."""
+OWN = {e.name: e for e in (
+    Exhibit("ablations", "", "", rows=tuple(row for label, name in (
+        ("as `0.5mb` (LGAP, depth 1, 1,024 bits)", "pt-0-0"), ("GAP in place of LGAP", "ab-gap"), ("DenseSkip of depth 0", "ab-depth-0"),
+        ("DenseSkip of depth 2", "ab-depth-2"), ("256 bits of the latent", "ab-bits-256"), ("512 bits", "ab-bits-512"),
+        ("2,048 bits", "ab-bits-2048")) for row in trained(label, name))),
+    Exhibit("printed-recipe", "", "", rows=tuple(printed_recipe())))}
+"""Tables that the paper does not have."""
+
+
+def stem(path):
+    """A checkpoint's name without folder, ending and seed."""
+    return re.sub(r"-s\d+$", "", Path(path).stem)
+
+
+def key(verb, args):
+    """What tells a run from others; args: of its command line, as the verb reads them."""
+    if verb == "cil":
+        return verb, stem(args.init), *(getattr(args, name) for name in CHOICES)
+    return verb, *((args.norm, args.K, args.encoder) if args.all_classes else (stem(args.out),))
+
+
+class Folder:
+    """The results of a folder of docs/results, those that are there and those that the queue will make."""
+
+    def __init__(self, name):
+        self.path = RESULTS / name
+        self.planned = defaultdict(list)
+        """{`key`: [(path of a result, core-hours expected)]}"""
+        self.queue = [run for run in read(RESULTS / "queue.jsonl") if run.into == name]
+        for run in self.queue:
+            for program, *words in map(shlex.split, run.command.split(" && ")):
+                if program == "fbnn-hw" and words[0] in ("cil", "pretrain"):
+                    args = sweep.parse(words)
+                    file = args.out if words[0] == "cil" else f"{Path(args.out).stem}.result.json"
+                    if file in run.files:
+                        self.planned[key(words[0], args)].append((self.path / file, run.core_hours))
+        lines = self.path / f"{LATENT}.jsonl"
+        self.latents = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
+
+    def runs(self, row):
+        """(results, what is missing as text or None) of a row of the paper; (None, None) where the queue has no run of it."""
+        args = parsed(row)
+        own = key(row.verb, args)
+        if row.verb == "cil" and own[1] == EXTRACTOR and args.replay == "latent":
+            done = [run for run in self.latents if all(run["config"][name] == getattr(args, name) for name in CHOICES)]
+            return done, None if len(done) == SEEDS else f"{len(done)} of {SEEDS}; the run `{LATENT}`"
+        if own not in self.planned:
+            return None, None
+        done = [recorded.upgrade(json.loads(path.read_text())) for path, _ in self.planned[own] if path.exists()]
+        hours = sum(hours for path, hours in self.planned[own] if not path.exists())
+        return done, f"{len(done)} of {len(self.planned[own])}; {hours:.1f} h" if hours else None
+
+    def compared(self, row):
+        """(the row beside the paper's values, what is missing); None where the queue has no run of it."""
+        done, missing = self.runs(row)
+        return None if done is None else (recorded.compare(row, [] if missing else done), missing)
+
+    def table(self, exhibit):
+        """A row that has its pre-training and what follows as two is one here."""
+        rows = [row for row in (*exhibit.rows, *MORE.get(exhibit.name, ())) if row.verb]
+        metrics = {metric: any(row.paper.get(metric) is not None for row in rows) for row in rows for metric in row.paper}
+        yield "run", *(metric + ", paper / ours" * printed for metric, printed in metrics.items()), "runs"
+        for label, parts in groupby(rows, lambda row: row.label.partition(": ")[0]):
+            found = [compared for row in parts if (compared := self.compared(row))]
+            if found:
+                texts = {metric: recorded.beside(compared, metric) for compared, _ in found for metric in compared["metrics"]}
+                compared, missing = found[-1]
+                yield (label, *(texts.get(metric, "-").removeprefix("" if printed else "- / ") for metric, printed in metrics.items()),
+                       missing or str(len(compared["seeds"])))
+
+    def losses(self, exhibit):
+        """a_final by the buffer and the loss."""
+        yield "buffer", *(f"{loss}{', weighted' * balanced}" for loss, balanced in LOSSES), "runs"
+        sizes = defaultdict(dict)
+        for row in exhibit.rows:
+            args = parsed(row)
+            if found := self.compared(row):
+                sizes[f"{args.replay} {args.buffer_mb:g} Mb"][args.loss, args.balanced] = found
+        for size, found in sizes.items():
+            texts = [recorded.beside(found[loss][0], "a_final").partition(" / ")[2] if loss in found else "" for loss in LOSSES]
+            open_ = [missing for _, missing in found.values() if missing]
+            yield size, *texts, open_[0] + f", {len(open_)} cells" * (len(open_) > 1) if open_ else str(SEEDS)
+
+    def pairs(self, plain, other):
+        """Differences of a_final, seed by seed, between two names of extractors: latent replay of 10 Mb."""
+        of = [{run["seed"]: run["final"]["a_final"] for run in self.runs(list(trained("", name))[1])[0]} for name in (other, plain)]
+        planned = len(self.planned[key("cil", parsed(list(trained("", plain))[1]))])
+        yield f"pairs, of {planned}", f"`{other}` minus `{plain}`, points of a_final", "standard error", "each pair"
+        points = [100 * (of[0][seed] - of[1][seed]) for seed in sorted(of[0].keys() & of[1].keys())]
+        error = f"{stdev(points) / len(points) ** 0.5:.2f}" if len(points) > 1 else ""
+        yield str(len(points)), f"{mean(points):+.2f}" if len(points) == planned else "", error, "; ".join(f"{p:+.2f}" for p in points)
+
+    def chips(self, pattern):
+        """The files of `fbnn-hw chip-cil` that a pattern names, sorted by what the learner on the chip reaches."""
+        yield "learner on the chip", "a_final, %", "Mb", "float softmax, same exemplars", "nearest mean in float", "streaming LDA", "file"
+        found = [(path.name, json.loads(path.read_text())) for path in sorted(self.path.glob(pattern))]
+        for name, run in sorted(found, key=lambda pair: -pair[1]["summary"]["chip"]["a_final"][0]):
+            config, summary = run["config"], run["summary"]
+            kept = f", {config['slots']:,} exemplars, counters of {config['counter_bits']} bits" if config["replays"] else ""
+            cells = {learner: f"{100 * value:.2f} +- {100 * deviation:.2f}" for learner, (value, deviation) in
+                     ((learner, of["a_final"]) for learner, of in summary.items())}
+            yield (f"{config['rule']}{kept}", cells["chip"], f"{summary['chip']['memory_bits'] / 1e6:.3f}",
+                   cells["adam"] if kept else "", cells["nearest-mean"], cells["streaming-lda"], f"`{name}`")
+
+    def cost(self, _):
+        """What the runs are for, in the order of the queue."""
+        yield "for", "runs", "done", "core-hours expected"
+        rows = defaultdict(list)
+        for run in self.queue:
+            rows[run.row].append(run)
+        for row, runs in (*rows.items(), ("all", self.queue)):
+            yield row, str(len(runs)), str(sum(run.done for run in runs)), f"{sum(run.core_hours for run in runs):.1f}"
+
+
+def written(page):
+    """The page's text with its tables made anew."""
+    folder = Folder(page.stem)
+
+    def block(match):
+        kind, *words = match[2].split()
+        if kind == "paper:":
+            exhibit = {**EXHIBITS, **OWN}[words[0]]
+            made = folder.losses(exhibit) if exhibit.plot == "losses" else folder.table(exhibit)
+        else:
+            made = {"pairs:": folder.pairs, "chip:": folder.chips, "cost:": folder.cost}[kind](*words)
+        head, *rows = made
+        return match[1] + "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows)) + match[3]
+
+    return BLOCK.sub(block, page.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        Path(name).write_text(written(Path(name)), encoding="utf-8")
