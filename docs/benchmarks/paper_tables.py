@@ -58,11 +58,11 @@ MORE = {"table-pretraining": [row for g in ("0.01", "0.03", "0.1")
                               for row in trained(f"covariances of the latent, weight {g}", f"pt-g-{g}")]}
 """Rows beside the paper's: the term of docs/cil-paper.md on the covariances."""
 OWN = {e.name: e for e in (
-    Exhibit("ablations", "", "", rows=tuple(row for label, name in (
+    Exhibit("ablations", "", "", "", rows=tuple(row for label, name in (
         ("as `0.5mb` (LGAP, depth 1, 1,024 bits)", "pt-0-0"), ("GAP in place of LGAP", "ab-gap"), ("DenseSkip of depth 0", "ab-depth-0"),
         ("DenseSkip of depth 2", "ab-depth-2"), ("256 bits of the latent", "ab-bits-256"), ("512 bits", "ab-bits-512"),
         ("2,048 bits", "ab-bits-2048")) for row in trained(label, name))),
-    Exhibit("printed-recipe", "", "", rows=tuple(printed_recipe())))}
+    Exhibit("printed-recipe", "", "", "", rows=tuple(printed_recipe())))}
 """Tables that the paper does not have."""
 
 

@@ -20,9 +20,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure.  ref: its label in the paper.  plot: how it is drawn, see `report.cil`.  structure: a model to print instead."""
+    """A table or figure.  number, ref: in print, and its label in the paper.  plot: how it is drawn, see `report.cil`.  structure: a model
+    to print instead.
+    """
 
     name: str
+    number: str
     ref: str
     title: str
     scenario: str = ""
@@ -130,39 +133,41 @@ def _core50():
 
 
 EXHIBITS = {e.name: e for e in (
-    Exhibit("figure-structure", "baseline:modelstructure", "The layers of 3mb", structure="3mb"),
-    Exhibit("table-normalisation", "tab:1-normalisation", "Train accuracy with batch norm and with K = 0.3, 1, 3", C100, (
+    Exhibit("figure-structure", "Figure 1", "baseline:modelstructure", "The layers of 3mb", structure="3mb"),
+    Exhibit("table-normalisation", "Table 2", "tab:1-normalisation", "Train accuracy with batch norm and with K = 0.3, 1, 3", C100, (
         Row("BN", "pretrain", "--model {model} --all-classes --norm bn", {"train_accuracy": 0.787}),
         Row("K = 0.3", "pretrain", "--model {model} --all-classes --K 0.3", {"train_accuracy": 0.747}),
         Row("K = 1", "pretrain", "--model {model} --all-classes --K 1", {"train_accuracy": 0.785}),
         Row("K = 3", "pretrain", "--model {model} --all-classes --K 3", {"train_accuracy": 0.755}))),
-    Exhibit("encoding", "section key_cil", "TRGB against TYCC, offline (said to be equal)", C100, (
+    Exhibit("encoding", "", "section key_cil", "TRGB against TYCC, offline (said to be equal)", C100, (
         Row("TYCC", "pretrain", "--model {model} --all-classes --encoder tycc", {"test_accuracy": None}),
         Row("TRGB", "pretrain", "--model {model} --all-classes --encoder trgb", {"test_accuracy": None}))),
-    Exhibit("figure-offline", "baseline:evaluation", "Offline accuracy against size, binary and float", C100, _offline(), plot="sizes"),
-    Exhibit("table-metrics", "tab:metrics", "Notation: a and d of PT, old, new, seen, final, buffer; _train for the training set",
+    Exhibit("figure-offline", "Figure 2", "baseline:evaluation", "Offline accuracy against size, binary and float", C100, _offline(),
+            plot="sizes"),
+    Exhibit("table-metrics", "Table 1", "tab:metrics", "Notation: a and d of PT, old, new, seen, final, buffer; _train: training set",
             note="Each result holds them: tasks[].test and tasks[].train by subset, and `final` as a_old, d_old_train and so on."),
-    Exhibit("figure-baselines", "fig:baselines_cil", "Accuracy of each task per epoch, four baselines", C100,
+    Exhibit("figure-baselines", "Figure 3", "fig:baselines_cil", "Accuracy of each task per epoch, four baselines", C100,
             (Row("pre-training", "pretrain", "--model {model} --out {folder}/pt-0-0-s{seed}.pt", {"train_accuracy": None}), *_baselines()),
             plot="curves"),
-    Exhibit("table-baselines", "tab:baseline_cil", "The baselines after the last task", C100, _baselines()),
-    Exhibit("figure-losses-rpt", "fig:balancing, a and b", "Loss and buffer size, RPT", C100, _losses("rpt"), plot="losses"),
-    Exhibit("figure-losses-fpt", "fig:balancing, c and d", "Loss and buffer size, FPT", C100, _losses("fpt"), plot="losses"),
-    Exhibit("table-rpt", "tab:RPT", "Balancing with the pre-training task retained", C100, _balancing("rpt", RPT)),
-    Exhibit("table-fpt", "tab:FPT", "Balancing with the pre-training task forgotten", C100, _balancing("fpt", FPT)),
-    Exhibit("figure-pretraining", "pretraining:loss_schema", "The objective alpha CCE + beta Barlow Twins + gamma L_FR",
+    Exhibit("table-baselines", "Table 3", "tab:baseline_cil", "The baselines after the last task", C100, _baselines()),
+    Exhibit("figure-losses-rpt", "Figure 4", "fig:balancing, a and b", "Loss and buffer size, RPT", C100, _losses("rpt"), plot="losses"),
+    Exhibit("figure-losses-fpt", "Figure 4", "fig:balancing, c and d", "Loss and buffer size, FPT", C100, _losses("fpt"), plot="losses"),
+    Exhibit("table-rpt", "Table 4", "tab:RPT", "Balancing with the pre-training task retained", C100, _balancing("rpt", RPT)),
+    Exhibit("table-fpt", "Table 5", "tab:FPT", "Balancing with the pre-training task forgotten", C100, _balancing("fpt", FPT)),
+    Exhibit("figure-pretraining", "Figure 5", "pretraining:loss_schema", "The objective alpha CCE + beta Barlow Twins + gamma L_FR",
             note="CCE and L_FR see each batch mirrored, shifted and with other contrast; Barlow Twins sees two views that are cropped, "
             "mirrored and recoloured, through two dense layers of 2048 with batch norm and ReLU. See fbnn-hw pretrain --help."),
-    Exhibit("table-pretraining", "tab:pt_metrics", "Pre-training terms, latent replay of 10 Mb", C100, _pretraining()),
-    Exhibit("table-replay", "tab:es", "Native against latent replay, in words",
+    Exhibit("table-pretraining", "Table 6", "tab:pt_metrics", "Pre-training terms, latent replay of 10 Mb", C100, _pretraining()),
+    Exhibit("table-replay", "Table 7", "tab:es", "Native against latent replay, in words",
             note="Counted here: 13,312 bits a native sample against 1,024 a latent (13.0 times); 361,472 of 3mb's 2,966,528 weights "
             "(12.2 %) train with latents; images can be augmented, latents cannot."),
-    Exhibit("figure-memory", "fig:perf_memorySize", "Native and latent replay for equal memory", C100, _memory(), plot="memory"),
-    Exhibit("figure-res", "fig:NewArchitecture", "The layers of res3mb", structure="res3mb"),
-    Exhibit("table-core50", "tab:CORE50_benchmark", "CORe50, final accuracy", CORE50, _core50(),
+    Exhibit("figure-memory", "Figure 6", "fig:perf_memorySize", "Native and latent replay for equal memory", C100, _memory(),
+            plot="memory"),
+    Exhibit("figure-res", "Figure 7", "fig:NewArchitecture", "The layers of res3mb", structure="res3mb"),
+    Exhibit("table-core50", "Table 8", "tab:CORE50_benchmark", "CORe50, final accuracy", CORE50, _core50(),
             note="Other methods there, task-aware and task-free, %: ER 41.72 +- 1.30, 21.80 +- 0.70; ER-Aug 44.16 +- 2.05, 25.34 +- 0.74; "
             "DER++ 46.62 +- 0.46, 22.84 +- 0.84; DER++-Aug 45.12 +- 0.68, 28.10 +- 0.80; CTN 54.17 +- 0.85; CTN-Aug 53.40 +- 1.37; "
             "DualNet 57.64 +- 1.36, 38.76 +- 1.52. Deviations of the paper's own: latent 1.17, 0.16; native 1.24, 0.54."),
-    Exhibit("figure-core50", "fig:val_IncrementalLearning", "CORe50, task-free, accuracy over the tasks", CORE50, _core50()[2::2],
-            plot="tasks"),
+    Exhibit("figure-core50", "Figure 8", "fig:val_IncrementalLearning", "CORe50, task-free, accuracy over the tasks", CORE50,
+            _core50()[2::2], plot="tasks"),
 )}

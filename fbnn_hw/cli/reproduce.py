@@ -52,8 +52,9 @@ def arguments(parser: Parser) -> None:
 
 def run(args: Args, out: Output) -> int:
     if args.list:
-        out.text(*_common.table([(e.name, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "what")))
-        out.result({"exhibits": {e.name: {"ref": e.ref, "title": e.title, "runs": len(e.rows)} for e in EXHIBITS.values()}})
+        out.text(*_common.table([(e.name, e.number, e.ref, e.title) for e in EXHIBITS.values()], ("name", "in the paper", "label", "what")))
+        out.result({"exhibits": {e.name: {"number": e.number, "ref": e.ref, "title": e.title, "runs": len(e.rows)}
+                                 for e in EXHIBITS.values()}})
         return 0
     if args.name not in EXHIBITS:
         raise UsageError(f"{args.name or 'no name'}: no such table or figure, expected one of {', '.join(EXHIBITS)}")
@@ -63,7 +64,7 @@ def run(args: Args, out: Output) -> int:
     args.running = bool(args.run or args.dry_run or args.submit)
     origin, path = extractor(args)
     refuse(args, exhibit)
-    out.text(f"{exhibit.title} ({exhibit.ref})")
+    out.text(f"{exhibit.title} ({', '.join(filter(None, (exhibit.number, exhibit.ref)))})")
     if not exhibit.rows:
         from ..ir.models import build
 

@@ -52,6 +52,8 @@ def test_list_names_every_table_and_figure(cli, answer):
     assert refs >= {"tab:metrics", "tab:1-normalisation", "tab:baseline_cil", "tab:RPT", "tab:FPT", "tab:pt_metrics", "tab:es",
                     "tab:CORE50_benchmark", "baseline:modelstructure", "baseline:evaluation", "fig:baselines_cil",
                     "pretraining:loss_schema", "fig:perf_memorySize", "fig:NewArchitecture", "fig:val_IncrementalLearning"}
+    numbers = {e.number for e in EXHIBITS.values()} - {""}
+    assert numbers == {f"{kind} {n}" for kind in ("Table", "Figure") for n in range(1, 9)}
 
 
 def test_side_by_side(cli, answer, results):
