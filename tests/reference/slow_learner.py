@@ -114,7 +114,7 @@ class SlowLearner:
 
     def unknown(self, latent):
         scores = self.logits(latent)
-        return max(scores) < self.limits[scores.index(max(scores))] and 4 * max(scores) < 5 * self.head.fan_in
+        return max(scores) < self.limits[scores.index(max(scores))] and max(scores) < self.head.fan_in + math.floor(3 * self.head.fan_in / 8)
 
     # learning
 
