@@ -202,7 +202,7 @@ class SlowLearner:
         rival = None if config.rule in ADDING else self.rival(scores, label)
         if config.unknown and self.presented[label] > 0:
             score, limit = self.mean_score(values, self.rows[label], self.presented[label]), self.limits[label]
-            slow = score >= limit and self.presented[label] >= 8
+            slow = score >= limit and self.presented[label] >= 6
             self.limits[label] = limit + math.floor((score - limit) / (16 if slow else 2))
         if config.rule == "nearest-mean" and self.presented[label] == self.top - 1:
             self.presented[label] //= 2

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...ir.network import Network
 
 PRESENTED_TOP = 2 ** PRESENTED_BITS - 1
-EARLY, FAST, SLOW = 8, 1, 4
+EARLY, FAST, SLOW = 6, 1, 4
 """A limit moves to a score above it by 2^-SLOW of the way, to one below it or of the samples before number EARLY + 1 by 2^-FAST."""
 
 
