@@ -48,10 +48,10 @@ RULES = (
     (r"\b(mine|medoid|mine_\w+):\w", "skip", "takes a program of the reader's"),
     (r"--scenario (cifar|core50)|--submit slurm", "skip", "takes a data set or a cluster of the reader's"),
     (r"fbnn-hw import (TFC|bnn)", "skip", "takes another project's files"),
-    (r"^fbnn-hw reproduce table-fpt", "skip", "takes the extractor of the line before"),
-    (r"^fbnn-hw studio --board", "skip", "serves until it is stopped"),
-    (r"&& (fbnn-hw (build|generate|simulate)|python docs/benchmarks/)|--bitstream icebreaker|--backend torch", "long", ""),
-    (r"--data pictures\b|photo\.jpg", "skip", "takes pictures of the reader's"),
+    (r"^fbnn-hw reproduce (table|figure)", "skip", "takes runs or an extractor of the reader's"),
+    (r"^fbnn-hw studio (DIR )?--board", "skip", "serves until it is stopped"),
+    (r"&& (fbnn-hw (build|generate|simulate)|python docs/benchmarks/)|--bitstream|--backend torch", "long", ""),
+    (r"--(data|images) pictures\b|photo\.jpg", "skip", "takes pictures of the reader's"),
     (r"^fbnn-hw (pretrain|cil|sweep)$", "skip", "names the verb"),
     (r"--native\b", "skip", "takes tools that pip does not have"),
     (r"^fbnn-hw flash", "dry", ""),
@@ -65,6 +65,8 @@ RULES = (
 RECORD = re.compile(r"^python docs/benchmarks/")
 """Lines of GUIDES that make the figures of their page: hours, some of them."""
 SECONDS = 3 * 3600
+BEFORE = "fbnn-hw generate --model 0.5mb.pt --target ice40 --learn --max-classes 16"
+"""What README has made when a reader comes to another page."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,8 @@ def main():
         if not args.here:
             failed += report(Command("README.md", "pip install .", "run", ""), place, variables)
         subprocess.run(["python", "-c", PICTURES], cwd=place, env=variables, check=False)
+        if args.page:
+            report(replace(found[0], text=BEFORE), place, variables)
         for command in found:
             if why := reason(command, args):
                 print(f"skip            {command.text}  ({why})", flush=True)
