@@ -52,7 +52,7 @@ def wake_up(made, images):
             weights = made.read("weights.bin")
             found["load"] = {"bytes": len(weights), "clocks": spent(bus, "load", 0, weights.hex())[1]}
         if made.config.learning:
-            for number, data in enumerate(made.pixels(images)):
+            for number, data in enumerate(made.pixels(images) if len(images) else ()):
                 spent(bus, "classify", 0, data.hex())
                 spent(bus, "learn", number % 2)
             [size], clocks = spent(bus, "snapshot")
