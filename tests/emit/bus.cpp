@@ -209,6 +209,7 @@ int main(int count, char **arguments) {
 
     fbnn_hw device = {get, put, nullptr, nullptr, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     std::string line, word;
+    uint64_t spent = 0;  // by the line before
     while (std::getline(std::cin, line)) {
         std::istringstream in(line);
         uint64_t before = clocks;
@@ -226,6 +227,8 @@ int main(int count, char **arguments) {
             in >> a;
             while (a--) tick();
             out << irq();
+        } else if (word == "spent") {
+            out << spent;
         } else if (word == "aborted" || word == "pipelined") {  // Wishbone: an access that is given up, after some clocks
 #ifndef AXI
             in >> a >> b >> c;
@@ -297,6 +300,7 @@ int main(int count, char **arguments) {
             file = bytes(text);
             out << fbnn_hw_restore(&device, kept, nullptr);
         }
+        spent = clocks - before;
         std::cout << out.str() << std::endl;
     }
 }

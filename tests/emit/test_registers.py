@@ -18,6 +18,7 @@ from fbnn_hw.machine.registers import BY_NAME
 from fbnn_hw.reference import inference
 from fbnn_hw.reference.learning.lfsr import REGISTERS
 from tests import strategies
+from tests.emit import wake_up
 from tests.emit.bus import Bus
 
 OK, TIMEOUT, STRANGE, LOST, UNFIT, SAMPLE, LABEL, FROZEN, DAMAGED = range(9)
@@ -263,6 +264,7 @@ def test_snapshots_of_the_driver(learner):
             twin.learn(latent[None], [label])
         text = bus.many(["snapshot"])[0].split()
         assert text[0] == "0" and int(text[1]) * 2 == len(text[2])
+        assert int(text[1]) == wake_up.formula(wake_up.constants(made), made.config.learning.slots)  # all are taken
         assert bus.ask("restart") == [OK] and bus.ask("known") == [OK, 2]
         seed = random.randrange(1 << 30)
         print(f"seed {seed}")
@@ -339,6 +341,16 @@ def test_the_driver_of_a_design_that_does_not_learn(plain):
         for word in ("learn", "store", "freeze", "forget"):
             assert bus.ask(word, 0) == [UNFIT]
         assert bus.ask("known")[0] == bus.ask("peek", 0, 0)[0] == bus.ask("snapshot")[0] == UNFIT
+
+
+def test_what_a_wake_up_costs(tmp_path):
+    """A load takes five clocks a word, as docs/processor.md has it; a snapshot has the bytes of its formula."""
+    made = design.generate(strategies.smallest_learner(), out=tmp_path, learn=True, max_classes=4, exemplars=9, **wake_up.ARRAY)
+    found = wake_up.wake_up(made, strategies.images(3, 5, made.config.size))
+    load, snapshot, restore = (found[call] for call in ("load", "snapshot", "restore"))
+    assert 0 < load["clocks"] - 5 * load["bytes"] // 4 < 200
+    assert snapshot["bytes"] == snapshot["by_formula"] == restore["bytes"]
+    assert min(snapshot["clocks"], restore["clocks"]) > snapshot["bytes"]
 
 
 # The files.

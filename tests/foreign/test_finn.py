@@ -159,7 +159,7 @@ def test_a_class_that_was_cut_is_told(tmp_path):
 
 
 def test_published_cnv():
-    """The first 100 test images of CIFAR-10; docs/networks.md has the command for all 10,000, of which 7,922 are right."""
+    """The first 100 test images of CIFAR-10; docs/finn.md has the command for all 10,000, of which 7,922 are right."""
     imported = read(published("cifar10/cnvW1A1"))
     network = imported.network
     assert network.topology.weight_bits() == 1_542_848 and network.topology.macs() == 59_461_376
