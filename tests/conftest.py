@@ -1,4 +1,4 @@
-"""Simulations that run for moments are compiled as sim/headers.py says; processes side by side have a thread each; what the suite of
+"""Simulations that run for moments are compiled as sim/headers.py says; a process has one thread for arithmetic; what the suite of
 hostile input tried is told at the end."""
 
 import os
@@ -8,8 +8,7 @@ import pytest
 from sim import headers
 
 headers.prepare()
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # more would spin while they wait for a core that another process has
 
 
 def pytest_collection_modifyitems(items):
