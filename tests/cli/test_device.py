@@ -9,6 +9,7 @@ from PIL import Image
 from fbnn_hw.design import Design
 from fbnn_hw.machine import device
 from fbnn_hw.nn import checkpoint
+from fbnn_hw.simulate.device import device as simulated
 from tests import strategies
 from tests.device.drawing import drawn
 
@@ -87,13 +88,14 @@ def test_a_day_of_a_device(folder, pictures, cli, tmp_path):
     assert {one["sign"] for one in found["seen"]} <= {sign.name for sign in device.SIGNS} | {"no power"}
 
 
-def test_a_device_that_keeps(model, pictures, cli, tmp_path):
+def test_a_device_that_keeps(model, pictures, cli, tmp_path, monkeypatch):
     """After a power cut it knows what it was taught, and an undo takes the last lesson back."""
     from fbnn_hw.cli import main
 
     assert main(["generate", "--model", str(model[0]), "--target", "ice40", "--outputs", "4", "--learn", "nearest-mean",
-                 "--max-classes", "3", "--unknown", "--forget", "--weights", "flash", "--camera", "ov7670", "--keep",
+                 "--max-classes", "3", "--unknown", "--forget", "--weights", "flash", "--camera", "hm01b0", "--keep",
                  "--display", "ssd1306", "--out", str(tmp_path / "out")]) == 0
+    monkeypatch.setattr(simulated, "CLOCK_HZ", 24_000_000)  # at which a frame takes the fewest clocks
     script = tmp_path / "night.txt"
     script.write_text("""
         0     show cup/0.png

@@ -14,7 +14,7 @@ from fbnn_hw.simulate import virtual
 from fbnn_hw.simulate.device.chip import ChipDevice, lit
 from tests import strategies
 
-CLOCK_HZ = 33_000_000
+CLOCK_HZ = 20_000_000
 CHIP = """module chip (
     input wire pll_a, input wire pll_b, input wire locked, input wire rx, output wire ready, output wire fault,
     output wire flash_select, output wire flash_clock, input wire [3:0] flash_in, output wire [3:0] flash_out,
@@ -43,7 +43,7 @@ endmodule
 def design(tmp_path_factory):
     network = strategies.fill(vgg("narrow", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
     return fbnn_hw.generate(network, "ice40", out=tmp_path_factory.mktemp("device"), pixels=4, lanes=16, outputs=4, weights="flash",
-                            learn="nearest-mean", max_classes=2, unknown=True, forget=True, keep=True, camera="ov7670")
+                            learn="nearest-mean", max_classes=2, unknown=True, forget=True, keep=True, camera="hm01b0")
 
 
 def chip(design):

@@ -20,7 +20,7 @@ FRAME = 34 * MS
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """tiny.pt with an OV7670 and a display, and its network."""
-    found, network = pictures.made(tmp_path_factory.mktemp("device"), display="ssd1306")
+    found, network = pictures.made(tmp_path_factory.mktemp("device"), display="ssd1306", pixels=4, lanes=16, outputs=4)
     return SimulatedDevice(found, seed=3), network
 
 

@@ -14,8 +14,10 @@ from fbnn_hw.simulate.device.device import PS, SimulatedDevice
 from tests.device.pictures import MS, SETS_UP
 
 CLASSES = 3
-LINK = {"timeout_bits": 16, "called_bits": 20, "result_bits": 22}
-"""A host's pause within a message, that after its last one, the wait for a result: 2, 29, 117 ms, so that tests simulate less."""
+CLOCK_HZ = 24_000_000
+"""At which a frame of an HM01B0 takes a third of the clocks of an OV7670's."""
+LINK = {"timeout_bits": 16, "called_bits": 19, "result_bits": 20}
+"""A host's pause within a message, that after its last one, the wait for a result: 3, 22, 44 ms, so that tests simulate less."""
 
 
 def noise(count):
@@ -47,17 +49,18 @@ class DeviceLine:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """tiny.pt that learns three classes before an OV7670 and keeps them."""
+    """tiny.pt that learns three classes before an HM01B0 and keeps them."""
     return design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path_factory.mktemp("link"), learn="nearest-mean",
-                           max_classes=CLASSES, unknown=True, forget=True, keep=True, camera="ov7670", weights="flash", outputs=4)
+                           max_classes=CLASSES, unknown=True, forget=True, keep=True, camera="hm01b0", weights="flash", outputs=4)
 
 
 def test_a_computer_beside_the_camera(made):
     """Frames of host and camera have the reference's logits; a host's lesson is one of the device, is kept, and the buttons go on."""
     pictures = noise(CLASSES)
-    latents = inference.latents(made.network, camera.through(pictures, False))
+    seen = camera.through(pictures, True)
+    latents = inference.latents(made.network, seen)
     learner = made.learner()
-    with SimulatedDevice(made, seed=4, link=LINK) as device:
+    with SimulatedDevice(made, seed=4, link=LINK, clock_hz=CLOCK_HZ) as device:
         client = Client(DeviceLine(device), wait_s=0.4, ready_s=600)
         device.show(pictures[0])
         device.until(SETS_UP)
@@ -68,7 +71,7 @@ def test_a_computer_beside_the_camera(made):
         client.wait_ready()
         for label in (0, 1):  # what the camera sees, and an image of the host's own
             if label:
-                result = client.classify(made.pixels(camera.through(pictures[1:2], False))[0], latent=True)
+                result = client.classify(made.pixels(seen[1:2])[0], latent=True)
             else:
                 result = client.see(latent=True)
             assert result.logits == tuple(learner.logits(latents[label:label + 1])[0].tolist())[:label]
@@ -81,10 +84,10 @@ def test_a_computer_beside_the_camera(made):
         chip = ChipState(made.config.learning, made.learner(), client.peek, client.poke)
         assert chip.snapshot() == learner.snapshot()
         # The link is silent: the device keeps what it was taught, and looks again.
-        seen = []
-        while not any(one.sign == "kept" for one in seen):
-            seen += device.until(device.now + 20 * MS)
-        assert seen[0].sign in ("linked", "keeping")
+        signs = []
+        while not any(one.sign == "kept" for one in signs):
+            signs += device.until(device.now + 4 * MS)
+        assert signs[0].sign in ("linked", "keeping")
         device.show(pictures[1])
         device.following()
         assert device.following()[0][:2] == learner.logits(latents[1:2])[0].tolist()
@@ -102,7 +105,7 @@ def test_a_computer_beside_the_camera(made):
             client.see()
         device.set("stopped", 0)
         device.press("teach")
-        while not any(one.sign == "learning" for one in device.until(device.now + 20 * MS)):
+        while not any(one.sign == "learning" for one in device.until(device.now + 4 * MS)):
             pass
         assert not device.faults
 
@@ -110,11 +113,11 @@ def test_a_computer_beside_the_camera(made):
 @pytest.mark.slow
 def test_a_design_that_does_not_learn(tmp_path):
     """A damaged image resets its accelerator, which loads its weights again; then camera and host get their answers as before."""
-    found = design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, camera="hm01b0", weights="flash", outputs=4)
+    found = design.generate(shipped.load("tiny.pt"), "ice40", out=tmp_path, camera="ov7670", weights="flash", outputs=4)
     pictures = noise(2)
-    seen = camera.through(pictures, True)
+    seen = camera.through(pictures, False)
     expected = [tuple(row) for row in inference.logits(found.network, seen).tolist()]
-    with SimulatedDevice(found, seed=5, link=LINK) as device:
+    with SimulatedDevice(found, seed=5, link=LINK | {"called_bits": 20, "result_bits": 22}) as device:
         client = Client(DeviceLine(device), wait_s=0.4, ready_s=600)
         device.show(pictures[0])
         device.until(SETS_UP)

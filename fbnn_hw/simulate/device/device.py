@@ -60,12 +60,12 @@ class SimulatedDevice:
     """A device at work: a context manager around its program.
 
     design: design.Design with a camera.  seed: of all that is random in the parts.  note: called with a line before it compiles.  link:
-    options of a `DeviceTop` with a link, beside its speed, or None.
+    options of a `DeviceTop` with a link, beside its speed, or None.  clock_hz: of the design, by default CLOCK_HZ.
 
     Raises UsageError for a design without a camera, InputError for a folder that lacks a file, ToolError where a tool fails.
     """
 
-    clock_hz: float = CLOCK_HZ
+    clock_hz: float
     offset = virtual.OFFSET
     arguments: tuple = ()
     """More ones of the program."""
@@ -74,16 +74,17 @@ class SimulatedDevice:
     options: tuple = ()
     """More ones of Verilator."""
 
-    def __init__(self, design, seed=1, note=None, build_dir=None, link=None):
+    def __init__(self, design, seed=1, note=None, build_dir=None, link=None, clock_hz=None):
         from ...rtl.board_top import keep_room
         from ...rtl.device_top import DeviceTop
 
+        self.clock_hz = clock_hz or CLOCK_HZ
         self._open(design, seed, note, build_dir or design.folder / f"sim_build_device{'_link' * (link is not None)}")
         if self.config.weights != "stream":
             simulator.write(self.build_dir / "weights.hex", design.read("weights.hex").decode())
         self.keep_base = keep_room(self.config, self.offset)[0] if self.config.keeps else None
         options = {} if link is None else {"model": bytes.fromhex(design.model_mark), "clocks": virtual.CLOCKS, **link}
-        top = DeviceTop(self.config, clock_hz=CLOCK_HZ, chip=FlashChip(), offset=self.offset, keep_base=self.keep_base, **options)
+        top = DeviceTop(self.config, clock_hz=self.clock_hz, chip=FlashChip(), offset=self.offset, keep_base=self.keep_base, **options)
         self.top, self.signs, self.buttons = top, top.signs, top.buttons
         source = simulator.write(self.build_dir / "device_top.v", convert(top, "device_top"))
         self._sources = [source, *virtual.accelerator_sources(design.folder.absolute())]
