@@ -114,7 +114,8 @@ class SlowLearner:
 
     def unknown(self, latent):
         scores = self.logits(latent)
-        return max(scores) < self.limits[scores.index(max(scores))] and max(scores) < self.head.fan_in + math.floor(3 * self.head.fan_in / 8)
+        known = self.head.fan_in + math.floor(3 * self.head.fan_in / 8)
+        return max(scores) < min(known, self.limits[scores.index(max(scores))])
 
     # learning
 
