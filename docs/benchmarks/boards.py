@@ -57,6 +57,7 @@ GOALS = (
     ("fast, UP5K, frames/s", "UP5K", "fast", "speed", 230, 300),
     ("tiny, UP5K, frames/s", "UP5K", "tiny", "speed", 520, 700),
     ("3mb, ECP5-85F, frames/s", "LFE5U-85F", "3mb", "speed", 1600, 3000),
+    ("fast, ECP5-85F, frames/s", "LFE5U-85F", "fast", "speed", 9000, 11000),
     ("3mb, ECP5-25F with an SDRAM, frames/s", "LFE5U-25F", "3mb", "speed", 250, 400),
     ("ECP5, MOP/s per LUT4", "LFE5U", "", "density", 33, 40))
 """What, part, network, figure, must, aim."""

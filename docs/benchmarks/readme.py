@@ -23,7 +23,7 @@ from fbnn_hw.machine.step import FIELDS
 ROOT = Path(__file__).parents[2]
 RECORDS = Path(__file__).with_name("boards")
 SHOWN = ("tiny", "icebreaker"), ("fast", "icebreaker"), ("3mb", "icebreaker"), ("0.5mb learns", "icebreaker"), ("3mb", "tangnano20k"), \
-    ("3mb", "ulx3s-25f"), ("3mb", "ulx3s-85f")
+    ("3mb", "ulx3s-25f"), ("3mb", "ulx3s-85f"), ("fast", "ulx3s-85f")
 """(network, board) of each row of builds; the fastest record of each is taken, of those of today's hardware if there are any."""
 
 
