@@ -21,14 +21,12 @@ from statistics import mean, stdev
 
 from run_queue import RESULTS, read
 
-from fbnn_hw.cli import sweep
-from fbnn_hw.cli._paper import EXHIBITS, Exhibit, Row
-from fbnn_hw.cli.reproduce import parsed
 from fbnn_hw.train import results as recorded
+from fbnn_hw.train.exhibits import EXHIBITS, Exhibit, Row
 
 BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|cost): [^>]+) -->\n).*?(<!-- end -->)", re.S)
-CHOICES = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
-"""What tells runs of `fbnn-hw cil` from one extractor apart."""
+CHOICES = {"strategy": "replay", "replay": "latent", "buffer_mb": None, "setting": "fpt", "loss": "cce", "balanced": False, "aware": False}
+"""What tells runs of `fbnn-hw cil` from one extractor apart, and the values without a flag."""
 LATENT, EXTRACTOR, SEEDS = "latent", "fe", 3
 """The run of the queue that has all rows of latent replay from one extractor; the name of that; how many seeds of each row."""
 LOSSES = [(loss, balanced) for loss in ("cce", "focal", "sh") for balanced in (False, True)]
@@ -71,11 +69,32 @@ def stem(path):
     return re.sub(r"-s\d+$", "", Path(path).stem)
 
 
-def key(verb, args):
-    """What tells a run from others; args: of its command line, as the verb reads them."""
+def flags(words):
+    """{name of a flag with _ for -: its value as text, or True} of a command line."""
+    found = {}
+    for word, value in zip(words, [*words[1:], "--"]):
+        if word.startswith("--"):
+            found[word[2:].replace("-", "_")] = True if value.startswith("--") else value
+    return found
+
+
+def choices(given):
+    """The values of `CHOICES` in a command's flags."""
+    values = {name: given.get(name, none) for name, none in CHOICES.items()}
+    return values | {"buffer_mb": values["buffer_mb"] and float(values["buffer_mb"])}
+
+
+def key(verb, given):
+    """What tells a run from others; given: the flags of its command line."""
     if verb == "cil":
-        return verb, stem(args.init), *(getattr(args, name) for name in CHOICES)
-    return verb, *((args.norm, args.K, args.encoder) if args.all_classes else (stem(args.out),))
+        return verb, stem(given["init"]), *choices(given).values()
+    if "all_classes" in given:
+        return verb, given.get("norm", "scales"), float(given.get("K", 1)), given.get("encoder", "tycc")
+    return verb, stem(given["out"])
+
+
+def parsed(row):
+    return flags(shlex.split(row.flags.format(fe="fe.pt", model="", folder=".", seed=0)))
 
 
 class Folder:
@@ -89,19 +108,19 @@ class Folder:
         for run in self.queue:
             for program, *words in map(shlex.split, run.command.split(" && ")):
                 if program == "fbnn-hw" and words[0] in ("cil", "pretrain"):
-                    args = sweep.parse(words)
-                    file = args.out if words[0] == "cil" else f"{Path(args.out).stem}.result.json"
+                    given = flags(words)
+                    file = given["out"] if words[0] == "cil" else f"{Path(given['out']).stem}.result.json"
                     if file in run.files:
-                        self.planned[key(words[0], args)].append((self.path / file, run.core_hours))
+                        self.planned[key(words[0], given)].append((self.path / file, run.core_hours))
         lines = self.path / f"{LATENT}.jsonl"
         self.latents = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
 
     def runs(self, row):
         """(results, what is missing as text or None) of a row of the paper; (None, None) where the queue has no run of it."""
-        args = parsed(row)
-        own = key(row.verb, args)
-        if row.verb == "cil" and own[1] == EXTRACTOR and args.replay == "latent":
-            done = [run for run in self.latents if all(run["config"][name] == getattr(args, name) for name in CHOICES)]
+        given = parsed(row)
+        own = key(row.verb, given)
+        if row.verb == "cil" and own[1] == EXTRACTOR and choices(given)["replay"] == "latent":
+            done = [run for run in self.latents if all(run["config"][name] == value for name, value in choices(given).items())]
             return done, None if len(done) == SEEDS else f"{len(done)} of {SEEDS}; the run `{LATENT}`"
         if own not in self.planned:
             return None, None
@@ -132,9 +151,9 @@ class Folder:
         yield "buffer", *(f"{loss}{', weighted' * balanced}" for loss, balanced in LOSSES), "runs"
         sizes = defaultdict(dict)
         for row in exhibit.rows:
-            args = parsed(row)
+            given = choices(parsed(row))
             if found := self.compared(row):
-                sizes[f"{args.replay} {args.buffer_mb:g} Mb"][args.loss, args.balanced] = found
+                sizes[f"{given['replay']} {given['buffer_mb']:g} Mb"][given["loss"], given["balanced"]] = found
         for size, found in sizes.items():
             texts = [recorded.beside(found[loss][0], "a_final").partition(" / ")[2] if loss in found else "" for loss in LOSSES]
             open_ = [missing for _, missing in found.values() if missing]

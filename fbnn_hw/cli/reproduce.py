@@ -13,11 +13,11 @@ from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
 from ..ir.shipped import resolve
 from ..train import results as recorded
+from ..train.exhibits import EXHIBITS, Exhibit, Row
 from ..train.scenarios import SCENARIOS
 from ..train.sweep import finished, path_in, result_path, under_way
 from . import _common, sweep
 from ._common import Args, Output, Parser
-from ._paper import EXHIBITS, Exhibit, Row
 from .pretrain import NAMES
 
 GROUP = "research"

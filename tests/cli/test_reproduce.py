@@ -8,11 +8,11 @@ import pytest
 
 from fbnn_hw.base import extras
 from fbnn_hw.base.errors import ToolError, UsageError
-from fbnn_hw.cli._paper import EXHIBITS
 from fbnn_hw.cli.pretrain import NAMES
 from fbnn_hw.nn import checkpoint
 from fbnn_hw.report import cil as report
 from fbnn_hw.train import sweep
+from fbnn_hw.train.exhibits import EXHIBITS
 from tests import strategies
 
 
