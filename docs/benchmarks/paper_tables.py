@@ -172,7 +172,8 @@ class Folder:
         """The files of `fbnn-hw chip-cil` that a pattern names, sorted by what the learner on the chip reaches."""
         yield "learner on the chip", "a_final, %", "Mb", "float softmax, same exemplars", "nearest mean in float", "streaming LDA", "file"
         found = [(path.name, json.loads(path.read_text())) for path in sorted(self.path.glob(pattern))]
-        for name, run in sorted(found, key=lambda pair: -pair[1]["summary"]["chip"]["a_final"][0]):
+        chips = [(name, run) for name, run in found if "summary" in run]  # the pattern may name results of others, too
+        for name, run in sorted(chips, key=lambda pair: -pair[1]["summary"]["chip"]["a_final"][0]):
             config, summary = run["config"], run["summary"]
             kept = f", {config['slots']:,} exemplars, counters of {config['counter_bits']} bits" if config["replays"] else ""
             cells = {learner: f"{100 * value:.2f} +- {100 * deviation:.2f}" for learner, (value, deviation) in
