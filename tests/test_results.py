@@ -10,6 +10,9 @@ from statistics import mean
 
 import pytest
 
+from fbnn_hw.train.cil_config import CilConfig
+from fbnn_hw.train.exhibits import EXHIBITS
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 PAGES = [page for page in sorted(RESULTS.glob("*.md")) if "<!-- runs: " in page.read_text(encoding="utf-8")]
@@ -39,6 +42,22 @@ def test_the_tables_of_the_papers_data_are_those_of_its_files(monkeypatch):
     page = RESULTS / "cifar100-50+5x10.md"
     assert "<!-- paper: table-pretraining -->" in (text := page.read_text(encoding="utf-8"))
     assert paper_tables.written(page) == text
+
+
+def test_the_rows_of_latent_replay_find_their_runs(monkeypatch):
+    """Each row that the queue's run `latent` has finds the runs whose configuration its flags give, and no others."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "benchmarks")
+    import cil_rows
+    import paper_tables
+
+    folder, scenario = paper_tables.Folder("cifar100-50+5x10"), "cifar100-50+5x10"
+    chosen = [CilConfig(scenario, **choice).to_dict() for choice in cil_rows.ROWS["paper"] for _ in range(paper_tables.SEEDS)]
+    folder.latents = [{"config": config} for config in chosen]
+    rows = [row for name in ("figure-memory", "table-fpt", "table-rpt") for row in EXHIBITS[name].rows if "latent" in row.label]
+    assert len(rows) == 22
+    for row in rows:
+        done, missing = folder.runs(row)
+        assert missing is None and len({json.dumps(run["config"]) for run in done}) == 1, row
 
 
 @pytest.mark.parametrize("path", [path for path in sorted(RESULTS.rglob("*.jsonl")) if path.name != "queue.jsonl"],

@@ -69,11 +69,15 @@ def has(value, wanted):
     return value is not None if wanted == "any" else str(value) == wanted
 
 
+def markdown(head, *rows):
+    """The text of a table."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
+
+
 def table(path, choices=()):
     wanted = dict(choice.split("=") for choice in choices)
     runs = [r for r in results(path) if all(has(r["config"].get(key), value) for key, value in wanted.items())]
-    cells = [HEAD, ("---",) * len(HEAD), *rows(runs)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+    return markdown(HEAD, *rows(runs))
 
 
 def trainings(folder):
@@ -85,10 +89,9 @@ def trainings(folder):
         flags += [f"--norm {training['norm']}"] * (training["norm"] != "scales")
         flags += [f"--K {training['config']['K']:g}"] * (training["config"]["K"] != 1)
         groups.setdefault(" ".join(flags), []).append(training)
-    cells = [("flags", "seeds", "training %", "validation %", "test %"), ("---",) * 5]
-    cells += [(f"`{flags}`", str(len(group)), *(spread([t[f"{kind}_accuracy"] for t in group]) for kind in ("train", "validation", "test")))
-              for flags, group in groups.items()]
-    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+    cells = [(f"`{flags}`", str(len(group)), *(spread([t[f"{kind}_accuracy"] for t in group]) for kind in ("train", "validation", "test")))
+             for flags, group in groups.items()]
+    return markdown(("flags", "seeds", "training %", "validation %", "test %"), *cells)
 
 
 def written(page):

@@ -15,36 +15,37 @@ import re
 import shlex
 import sys
 from collections import defaultdict
+from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
 
+from cil_tables import markdown, results
 from run_queue import RESULTS, read
 
 from fbnn_hw.train import results as recorded
-from fbnn_hw.train.exhibits import EXHIBITS, Exhibit, Row
+from fbnn_hw.train.cil_config import CilConfig
+from fbnn_hw.train.exhibits import CHOICES, EXHIBITS, Row
 
 BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|cost): [^>]+) -->\n).*?(<!-- end -->)", re.S)
-CHOICES = {"strategy": "replay", "replay": "latent", "buffer_mb": None, "setting": "fpt", "loss": "cce", "balanced": False, "aware": False}
-"""What tells runs of `fbnn-hw cil` from one extractor apart, and the values without a flag."""
+DEFAULTS = {field.name: field.default for field in fields(CilConfig) if field.name in CHOICES}
 LATENT, EXTRACTOR, SEEDS = "latent", "fe", 3
 """The run of the queue that has all rows of latent replay from one extractor; the name of that; how many seeds of each row."""
 LOSSES = [(loss, balanced) for loss in ("cce", "focal", "sh") for balanced in (False, True)]
 
 
-def trained(label, name, latent=True):
+def trained(label, name):
     """Two rows of an extractor's runs: its pre-training, and the latent replay of 10 Mb from it."""
     checkpoint = f"{{folder}}/{name}-s{{seed}}.pt"
     yield Row(f"{label}: pre-training", "pretrain", f"--model {{model}} --out {checkpoint}",
               dict.fromkeys(("train_accuracy", "test_accuracy", "test_dispersion")))
-    if latent:
-        yield Row(f"{label}: final", "cil", f"--init {checkpoint} --replay latent --buffer-mb 10 --balanced",
-                  dict.fromkeys(("a_final_train", "a_final", "d_final")))
+    yield Row(f"{label}: final", "cil", f"--init {checkpoint} --replay latent --buffer-mb 10 --balanced",
+              dict.fromkeys(("a_final_train", "a_final", "d_final")))
 
 
 def printed_recipe():
     """The recipe that the paper prints, on `0.5mb`."""
-    yield from trained("supervised", "paper", latent=False)
+    yield next(trained("supervised", "paper"))
     for label, flags in (("latent 5 Mb, CCE, not weighted", ""), ("latent 5 Mb, CCE, weighted", "--balanced"),
                          ("latent 5 Mb, FCCE, weighted", "--loss focal --balanced"), ("latent 5 Mb, SH, weighted", "--loss sh --balanced"),
                          ("RPT, latent 5 Mb, CCE, weighted", "--setting rpt --balanced")):
@@ -55,13 +56,13 @@ def printed_recipe():
 MORE = {"table-pretraining": [row for g in ("0.01", "0.03", "0.1")
                               for row in trained(f"covariances of the latent, weight {g}", f"pt-g-{g}")]}
 """Rows beside the paper's: the term of docs/cil-paper.md on the covariances."""
-OWN = {e.name: e for e in (
-    Exhibit("ablations", "", "", "", rows=tuple(row for label, name in (
+OWN = {
+    "ablations": [row for label, name in (
         ("as `0.5mb` (LGAP, depth 1, 1,024 bits)", "pt-0-0"), ("GAP in place of LGAP", "ab-gap"), ("DenseSkip of depth 0", "ab-depth-0"),
         ("DenseSkip of depth 2", "ab-depth-2"), ("256 bits of the latent", "ab-bits-256"), ("512 bits", "ab-bits-512"),
-        ("2,048 bits", "ab-bits-2048")) for row in trained(label, name))),
-    Exhibit("printed-recipe", "", "", "", rows=tuple(printed_recipe())))}
-"""Tables that the paper does not have."""
+        ("2,048 bits", "ab-bits-2048")) for row in trained(label, name)],
+    "printed-recipe": list(printed_recipe())}
+"""Rows of tables that the paper does not have."""
 
 
 def stem(path):
@@ -80,8 +81,7 @@ def flags(words):
 
 def choices(given):
     """The values of `CHOICES` in a command's flags."""
-    values = {name: given.get(name, none) for name, none in CHOICES.items()}
-    return values | {"buffer_mb": values["buffer_mb"] and float(values["buffer_mb"])}
+    return DEFAULTS | {name: type(DEFAULTS[name])(given[name]) for name in DEFAULTS.keys() & given.keys()}
 
 
 def key(verb, given):
@@ -113,7 +113,7 @@ class Folder:
                     if file in run.files:
                         self.planned[key(words[0], given)].append((self.path / file, run.core_hours))
         lines = self.path / f"{LATENT}.jsonl"
-        self.latents = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
+        self.latents = results(lines) if lines.exists() else []
 
     def runs(self, row):
         """(results, what is missing as text or None) of a row of the paper; (None, None) where the queue has no run of it."""
@@ -133,9 +133,8 @@ class Folder:
         done, missing = self.runs(row)
         return None if done is None else (recorded.compare(row, [] if missing else done), missing)
 
-    def table(self, exhibit):
+    def table(self, rows):
         """A row that has its pre-training and what follows as two is one here."""
-        rows = [row for row in (*exhibit.rows, *MORE.get(exhibit.name, ())) if row.verb]
         metrics = {metric: any(row.paper.get(metric) is not None for row in rows) for row in rows for metric in row.paper}
         yield "run", *(metric + ", paper / ours" * printed for metric, printed in metrics.items()), "runs"
         for label, parts in groupby(rows, lambda row: row.label.partition(": ")[0]):
@@ -146,11 +145,11 @@ class Folder:
                 yield (label, *(texts.get(metric, "-").removeprefix("" if printed else "- / ") for metric, printed in metrics.items()),
                        missing or str(len(compared["seeds"])))
 
-    def losses(self, exhibit):
+    def losses(self, rows):
         """a_final by the buffer and the loss."""
         yield "buffer", *(f"{loss}{', weighted' * balanced}" for loss, balanced in LOSSES), "runs"
         sizes = defaultdict(dict)
-        for row in exhibit.rows:
+        for row in rows:
             given = choices(parsed(row))
             if found := self.compared(row):
                 sizes[f"{given['replay']} {given['buffer_mb']:g} Mb"][given["loss"], given["balanced"]] = found
@@ -161,10 +160,11 @@ class Folder:
 
     def pairs(self, plain, other):
         """Differences of a_final, seed by seed, between two names of extractors: latent replay of 10 Mb."""
-        of = [{run["seed"]: run["final"]["a_final"] for run in self.runs(list(trained("", name))[1])[0]} for name in (other, plain)]
-        planned = len(self.planned[key("cil", parsed(list(trained("", plain))[1]))])
+        rows = [list(trained("", name))[1] for name in (other, plain)]
+        with_, without = ({run["seed"]: run["final"]["a_final"] for run in self.runs(row)[0]} for row in rows)
+        planned = len(self.planned[key("cil", parsed(rows[1]))])
         yield f"pairs, of {planned}", f"`{other}` minus `{plain}`, points of a_final", "standard error", "each pair"
-        points = [100 * (of[0][seed] - of[1][seed]) for seed in sorted(of[0].keys() & of[1].keys())]
+        points = [100 * (with_[seed] - without[seed]) for seed in sorted(with_.keys() & without.keys())]
         error = f"{stdev(points) / len(points) ** 0.5:.2f}" if len(points) > 1 else ""
         yield str(len(points)), f"{mean(points):+.2f}" if len(points) == planned else "", error, "; ".join(f"{p:+.2f}" for p in points)
 
@@ -198,12 +198,12 @@ def written(page):
     def block(match):
         kind, *words = match[2].split()
         if kind == "paper:":
-            exhibit = {**EXHIBITS, **OWN}[words[0]]
-            made = folder.losses(exhibit) if exhibit.plot == "losses" else folder.table(exhibit)
+            [name] = words
+            rows = OWN[name] if name in OWN else [row for row in (*EXHIBITS[name].rows, *MORE.get(name, ())) if row.verb]
+            made = folder.losses(rows) if name in EXHIBITS and EXHIBITS[name].plot == "losses" else folder.table(rows)
         else:
             made = {"pairs:": folder.pairs, "chip:": folder.chips, "cost:": folder.cost}[kind](*words)
-        head, *rows = made
-        return match[1] + "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows)) + match[3]
+        return match[1] + markdown(*made) + match[3]
 
     return BLOCK.sub(block, page.read_text(encoding="utf-8"))
 

@@ -13,7 +13,7 @@ from ..ir import checkpoint
 from ..ir.models import AIRBENCH, FLOATING
 from ..ir.shipped import resolve
 from ..train import results as recorded
-from ..train.exhibits import EXHIBITS, Exhibit, Row
+from ..train.exhibits import CHOICES, EXHIBITS, Exhibit, Row
 from ..train.scenarios import SCENARIOS
 from ..train.sweep import finished, path_in, result_path, under_way
 from . import _common, sweep
@@ -208,12 +208,11 @@ def matches(row: Row, result: dict[str, Any], seed: int | None = None, flags: st
     expected = parsed(row, flags)
     if row.verb == "cil":
         config = result["config"]
-        keys = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
         if config["images"] != (expected.images or 0) or config["class_order"] is not None or config["teacher"] or (
                 origin and "{fe}" in row.flags and not (result["init"].get("sha256") or "").startswith(origin)):
             return False
         special = "{folder}" not in row.flags or Path(expected.init).stem.rsplit("-s", 1)[0] == result["init"]["source"].rsplit("-s", 1)[0]
-        return special and all(config[k] == getattr(expected, k) for k in keys) and seed in (None, result["seed"])
+        return special and all(config[k] == getattr(expected, k) for k in CHOICES) and seed in (None, result["seed"])
     training = result["training"]
     objective = {k: getattr(expected, k) for k in ("alpha", "beta", "gamma", "features", "decorrelate")}
     special = any(training.get(k) is not None for k in ("latent", "pooling", "depth"))

@@ -39,6 +39,8 @@ SIZES = ("3mb", "9mb", "24mb")
 SMALLER = ("0.5mb", "1mb")
 """Sizes that the paper does not have, which train in an evening."""
 C100, CORE50 = "cifar100-50+5x10", "core50-10x5"
+CHOICES = ("strategy", "replay", "buffer_mb", "setting", "loss", "balanced", "aware")
+"""The fields of a `CilConfig` that tell the runs of an exhibit apart."""
 BUFFERS = {"latent": (0.1, 0.2, 0.5, 1, 2, 5, 10, 25), "native": (1, 2, 5, 10, 25, 50, 100)}
 
 

@@ -168,9 +168,8 @@ class LearnConfig:
     def known_score(self, fan_in):
         """With `unknown`: a score from which on the answer is the class, whatever its limit.
 
-        Pictures of one lesson may be more alike than a class will ever be; a limit from them alone would be too high.  Eleven eighths of
-        the features: with five quarters a sixth more of what was not taught gets a name, with three halves twice as much of what was
-        taught gets none (docs/results/teach.md).
+        Pictures of one lesson may be more alike than a class will ever be; a limit from them alone would be too high.
+        docs/results/teach.md has what other shares of the features than eleven eighths give.
         """
         return fan_in + 3 * fan_in // 8
 
