@@ -1,6 +1,6 @@
-"""Five classes of photographs, to be trained and to be taught: folders of pictures, and what teach.pt makes of them.
+"""Five classes of photographs, to be trained and to be taught: folders of pictures, and what a feature extractor makes of them.
 
-    python docs/benchmarks/train_or_teach.py FOLDER --data-dir DIR
+    python docs/benchmarks/train_or_teach.py FOLDER --data-dir DIR [--model NAME.pt]
 
 Five classes of CIFAR-100, which the seed 0 draws, go into FOLDER/train and FOLDER/test, 500 and 100 pictures of each, as `train --data
 FOLDER` takes them.  Then the learner of the rule nearest-mean is taught N pictures of each class of FOLDER/train, and asked all of
@@ -44,9 +44,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data-dir")
+    parser.add_argument("--model", default="teach.pt", help="the feature extractor (default: teach.pt)")
     args = parser.parse_args()
     write(args.folder, args.data_dir)
-    network = fbnn_hw.load("teach.pt")
+    network = fbnn_hw.load(args.model)
     taught, asked = (folder.load(args.folder, split, 32) for split in ("train", "test"))
     latents, others = (integer_logits(network, part.images, "torch", latent=True)[1] for part in (taught, asked))
     for count in TAUGHT:
