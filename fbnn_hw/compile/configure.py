@@ -162,11 +162,12 @@ def _check_words(topology, program, target, weights):
         layer = next(layer for layer in program.layers if name in layer.stores)
         image = program.layers[0]
         side = int(image.shape[1] * math.sqrt(limit / program.used)) // 16 * 16
-        smaller = [f"images of {side}x{side}"] * (side > 0)
+        smaller = [f"images of {side}x{side}"] * (side > 0)  # whose lists or weights may still be too many
         if sizes[image.name] < limit:  # the image does not shrink with the network
             smaller.insert(0, f"a network of {(limit - sizes[image.name]) / (program.used - sizes[image.name]):.2f} times this width")
         raise FitError(f"layer {layer.ops[-1].name}: its output takes {sizes[name]:,} words of the {program.used:,} that all feature maps "
-                       f"need in each bank, at most {limit:,} with {target.name}; what fits: {' or '.join(smaller) or 'more --lanes'}")
+                       f"need in each bank, at most {limit:,} with {target.name}; "
+                       + (f"the banks hold the maps of {' or '.join(smaller)}" if smaller else "use more --lanes"))
     for step in program.steps:
         op = next(layer for layer in program.layers if layer.label == step.layer).ops[0]
         if weights not in ON_CHIP and step.tile_words > target.ring_words:

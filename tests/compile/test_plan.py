@@ -91,13 +91,13 @@ LISTED = {
 FITS = {
     "features": (pooled(op.Conv("large", ("input",), 256), size=128), ICE40,
                  "layer large: its output takes 65,536 words of the 81,920 that all feature maps need in each bank, at most 16,384 "
-                 "with ice40; what fits: images of 48x48"),
+                 "with ice40; the banks hold the maps of images of 48x48"),
     "features, width": (pooled(op.Conv("large", ("input",), 1024), size=64), ICE40,
                         "layer large: its output takes 65,536 words of the 69,632 that all feature maps need in each bank, at most 16,384 "
-                        "with ice40; what fits: a network of 0.19 times this width or images of 16x16"),
+                        "with ice40; the banks hold the maps of a network of 0.19 times this width or images of 16x16"),
     "addresses": (pooled(op.Conv("large", ("input",), 64), size=512), (GENERIC, 4, 16),
                   "layer input: its output takes 262,144 words of the 524,288 that all feature maps need in each bank, at most 65,536 "
-                  "with generic; what fits: images of 176x176"),
+                  "with generic; the banks hold the maps of images of 176x176"),
     "ring": (pooled(op.Conv("wide", ("input",), 1024), op.Conv("end", ("wide",), 16), size=8), ICE40,
              "layer end: one tile needs 576 weight words, ice40 has room for 512; at most 8,192 inputs to an output fit"),
     "sums": (pooled(op.Conv("wide", ("input",), 8192), op.Conv("end", ("wide",), 1), size=4), GENERIC,
@@ -209,10 +209,10 @@ def test_one_word_of_features_lies_in_a_memory_of_two():
 @pytest.mark.parametrize("flags, code, text", [
     (("res.pt", "--target", "ice40"), 4,
      "layer input: its output takes 16,384 words of the 20,480 that all feature maps need in each bank, at most 16,384 with ice40; "
-     "what fits: images of 112x112"),
+     "the banks hold the maps of images of 112x112"),
     (("big.pt", "--target", "ice40"), 4,
      "layer conv1: its output takes 32,768 words of the 49,152 that all feature maps need in each bank, at most 16,384 with ice40; "
-     "what fits: images of 64x64"),
+     "the banks hold the maps of images of 64x64"),
     (("big.pt", "--target", "nowhere"), 2, f"--target nowhere: no such target, expected one of {', '.join(TARGETS)}"),
     (("big.pt", "--target", "generic", "--outputs", "5"), 2, "--outputs 5: expected a power of two from --pixels (4) to --lanes (64)")])
 def test_a_refusal_loads_no_torch(tmp_path, flags, code, text):
