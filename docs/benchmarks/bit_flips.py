@@ -15,7 +15,7 @@ import fbnn_hw
 from fbnn_hw.data import datasets
 from fbnn_hw.train import predict
 
-RATES = 0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1
+RATES = 0, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1
 SEEDS = range(3)
 
 
