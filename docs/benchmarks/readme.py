@@ -38,7 +38,9 @@ def builds():
         of_row = [r for r in records if (r["network"], r["board"], "learning" in r) == (name, board, bool(learns))]
         best = max(of_row, key=lambda r: (not r.get("superseded"), r["met"], r.get("frames_per_second", 0)))
         right = read(FOLDER / f"{name}.pt").training["test_accuracy"]
-        status = best["kind"] + (f", version {best['version']}" if best.get("superseded") else "")
+        met = [seed["met"] for seed in best.get("seeds", ())]
+        status = best["kind"] + f", one seed of {len(met)}" * (len(met) > 1 == sum(met))
+        status += f", version {best['version']}" if best.get("superseded") else ""
         rows.append(f"| `{name}` | {titles[board]}, {prices[board]} | {right:.1%} | {best['frames_per_second']:,.0f} | "
                     f"{best['end_to_end_frames_per_second']:,.0f} | {'yes' if learns else 'no'} | {status} |".replace("%", ""))
     return rows
