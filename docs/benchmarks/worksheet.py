@@ -5,7 +5,7 @@
 
 Each of the twelve photographs of things.py is once the group's thing.  A learner without classes is taught "nothing" from twenty pictures
 of one background, and the thing from ten pictures before the same background; for the strangers of task 4 a second thing too.  Each row
-asks twenty pictures before that background, of strangers twenty of each.  The answers are those of the integer learner with "unknown".
+asks twenty pictures before that background, of strangers four of each.  The answers are those of the integer learner with "unknown".
 """
 
 import argparse
@@ -18,7 +18,7 @@ import fbnn_hw
 from fbnn_hw.reference.learning.config import NEAREST_MEAN
 from fbnn_hw.train.predict import integer_logits
 
-EMPTY, TAUGHT, ASKED = 20, 10, 20
+EMPTY, TAUGHT, ASKED, STRANGE = 20, 10, 20, 4
 FAR, DARK = 3, 0.3
 """How many times as far away, and the brightness in the dark."""
 AIR = Image.new("RGBA", (1, 1))
@@ -53,7 +53,7 @@ def answers(network, seed):
             "2: on its head": views(thing.rotate(180), background, random, ASKED),
             "2: far away": views(far(thing), background, random, ASKED),
             "2: in the dark": views(dark(thing), dark(background), random, ASKED),
-            "4: strangers": np.concatenate([views(things[one], background, random, ASKED) for one in strangers])}
+            "4: strangers": np.concatenate([views(things[one], background, random, STRANGE) for one in strangers])}
         lessons = [views(AIR, background, random, EMPTY), views(thing, background, random, TAUGHT),
                    views(things[second], background, random, TAUGHT)]
         latents = [integer_logits(network, images, "torch", latent=True)[1] for images in (*lessons, *asked.values())]
