@@ -73,7 +73,8 @@ def test_the_extra_alone_brings_torch():
     assert {load(verb).EXTRA for verb in verbs() if hasattr(load(verb), "EXTRA")} <= own.keys()
 
 
-@pytest.mark.parametrize("platform, extra", [("windows", "flash"), ("windows", "train"), ("aarch64-apple-darwin", "flash"),
+@pytest.mark.parametrize("platform, extra", [("windows", "flash"), ("windows", "studio"), ("windows", "train"),
+                                             ("aarch64-apple-darwin", "flash"), ("aarch64-apple-darwin", "studio"),
                                              ("x86_64-unknown-linux-gnu", "flash")])
 def test_wheels_for_other_systems(platform, extra):
     """Each package that pip would take there has a wheel for it; pyosys, which has none for Windows, is left out there."""

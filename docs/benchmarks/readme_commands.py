@@ -26,9 +26,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GUIDES = tuple(f"docs/{name}.md" for name in (
-    "first-board", "teaching", "on-chip-learning", "networks", "finn", "data", "training", "integration", "processor", "asic", "energy",
-    "cil", "cil-paper", "strategies", "cluster", "device", "device-hardware", "display", "studio", "gallery", "checkpoint", "checks",
-    "engine", "weights", "link", "rtl", "learner", "learner-hardware", "models", "reliability", "benchmarks", "contributing"))
+    "first-board", "teaching", "worksheet-answers", "on-chip-learning", "networks", "finn", "data", "training", "integration",
+    "processor", "asic", "energy", "cil", "cil-paper", "strategies", "cluster", "device", "device-hardware", "display", "studio",
+    "gallery", "checkpoint", "checks", "engine", "weights", "link", "rtl", "learner", "learner-hardware", "models", "reliability",
+    "benchmarks", "contributing"))
 PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)

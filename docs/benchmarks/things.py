@@ -1,7 +1,7 @@
 """How well new things are learned from twenty pictures of each: a model's latents, and the learner that a chip has.
 
     pip install scikit-image==0.26.0 scikit-learn==1.9.1
-    python docs/benchmarks/things.py teach.pt 0.5mb.pt [--seeds 5] [--kinds photographs drawings] [--unknown]
+    python docs/benchmarks/things.py teach.pt 0.5mb.pt [--seeds 5] [--kinds photographs drawings] [--unknown] [--taught 20]
 
 Two kinds of twelve things, which no training saw: parts of photographs that come with those packages, and objects drawn flat in plain
 colours.  A thing is taught before one background, held nearly still, and tested before another, in other light, size, angle and place.
@@ -10,7 +10,8 @@ it, which rehearses at the end of a lesson.  Beside it stands the nearest mean i
 EfficientNet-Lite0's features (see extractor.py).
 
 With --unknown the learner of the rule nearest-mean answers "unknown" by the limits that it learns from the lessons.  Asked are pictures of
-the things taught, which should not be unknown, and of the others of the twelve, which should.
+the things taught, which should not be unknown, and of the others of the twelve, which should.  With --taught N a lesson has the first N of
+the twenty pictures.
 """
 
 import argparse
@@ -99,19 +100,19 @@ def picture(thing, background, random, moving, side=SEEN):
     return np.asarray(Image.fromarray(noisy).resize((side, side), Image.Resampling.LANCZOS)).transpose(2, 0, 1)
 
 
-def pictures(kind, classes, seed, side=SEEN):
+def pictures(kind, classes, seed, side=SEEN, lesson=TAUGHT):
     """(images uint8 (N, 3, side, side), labels) to teach, thing after thing, and the same to test, of `classes` things, which the seed
-    draws."""
+    draws.  lesson: how many of the TAUGHT pictures of a thing are taught, the first ones."""
     random = np.random.default_rng(seed)
     backgrounds = [photograph(name).resize((256, 256)) for name in BACKGROUNDS]
     taught, tested, table = [], [], PHOTOGRAPHS if kind == "photographs" else DRAWINGS
     for name in random.permutation(sorted(table))[:classes]:
         thing = photograph(table[name][0]).crop(table[name][1]) if kind == "photographs" else drawing(table[name])
         one, other = random.permutation(len(backgrounds))[:2]
-        taught += [picture(thing, backgrounds[one], random, False, side) for _ in range(TAUGHT)]
+        taught += [picture(thing, backgrounds[one], random, False, side) for _ in range(TAUGHT)][:lesson]
         tested += [picture(thing, backgrounds[other], random, True, side) for _ in range(TESTED)]
     numbers = np.arange(classes)
-    return (np.stack(taught), numbers.repeat(TAUGHT)), (np.stack(tested), numbers.repeat(TESTED))
+    return (np.stack(taught), numbers.repeat(lesson)), (np.stack(tested), numbers.repeat(TESTED))
 
 
 def nearest_mean(taught, labels, tested):
@@ -148,11 +149,11 @@ def unknown(network, latents, labels, own, truth, others):
     return lost.mean(), (~lost & (learner.classify(own) == truth)).mean(), learner.unknown(others).mean()
 
 
-def unknowns(network, kind, classes, seeds):
-    """`unknown` of each seed, (seeds, 3), for `classes` of the things of a kind; the others of them are not taught."""
+def unknowns(network, kind, classes, seeds, lesson=TAUGHT):
+    """`unknown` of each seed, (seeds, 3), for `classes` of the things of a kind, from `lesson` pictures; the others are not taught."""
     shares = []
     for seed in range(seeds):
-        (seen, labels), (unseen, truth) = pictures(kind, len(PHOTOGRAPHS), seed)
+        (seen, labels), (unseen, truth) = pictures(kind, len(PHOTOGRAPHS), seed, lesson=lesson)
         a, b = (integer_logits(network, images, "torch", latent=True)[1] for images in (seen[labels < classes], unseen))
         shares.append(unknown(network, a, labels[labels < classes], b[truth < classes], truth[truth < classes], b[truth >= classes]))
     return np.array(shares)
@@ -177,13 +178,14 @@ def main():
     parser.add_argument("--rehearse", type=int, default=1000)
     parser.add_argument("--teacher", action="store_true")
     parser.add_argument("--unknown", action="store_true")
+    parser.add_argument("--taught", type=int, choices=range(1, TAUGHT + 1), default=TAUGHT, metavar="N")
     args = parser.parse_args()
     if args.unknown:
         counts = [(kind, count) for kind in args.kinds for count in args.classes if count < len(PHOTOGRAPHS)]
         print("| % known, unknown; known, right; others, unknown | " + " | ".join(f"{count} {kind}" for kind, count in counts) + " |")
         print("|---" * (len(counts) + 1) + "|", flush=True)
         for name in args.models:
-            cells = [100 * unknowns(fbnn_hw.load(name), *column, args.seeds).mean(0) for column in counts]
+            cells = [100 * unknowns(fbnn_hw.load(name), *column, args.seeds, args.taught).mean(0) for column in counts]
             print(row_of_several(name, cells), flush=True)
         return
     if args.teacher:  # before all work: its packages may be missing
@@ -192,7 +194,7 @@ def main():
 
         teacher = Teacher()
     columns = [(kind, count) for kind in args.kinds for count in args.classes]
-    sets = {column: [pictures(*column, seed) for seed in range(args.seeds)] for column in columns}
+    sets = {column: [pictures(*column, seed, lesson=args.taught) for seed in range(args.seeds)] for column in columns}
     print("| % right | " + " | ".join(f"{count} {kind}" for kind, count in columns) + " |", flush=True)
     print("|---" * (len(columns) + 1) + "|", flush=True)
     for name in args.models:
