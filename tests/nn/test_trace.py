@@ -1,7 +1,9 @@
 """`fbnn_hw.export`: random modules of one's own against their checkpoints, and what is refused, with its line."""
 
 import inspect
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -704,6 +706,36 @@ def test_a_forward_that_calls_its_parent_s(tmp_path):
     assert imported.scale == pytest.approx(3 / 20) and all(cls.forward is forward for cls, forward in own.items())
     assert [op.name for op in imported.network.topology.ops] == ["layer0", "layer1", "layer4", "layer4_flat", "logits"]
     assert {part.source: part.layers for part in imported.parts}["4 (Twice)"] == ("layer4",)
+
+
+class Tanh(torch.autograd.Function):
+    """A sign with the gradient of tanh."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x >= 0, 1.0, -1.0)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * (1 - torch.tanh(ctx.saved_tensors[0]) ** 2)
+
+
+def test_an_estimator_of_one_s_own(tmp_path):
+    """The program of docs/training.md: a subclass of Sign, and one of a layer, whose gradients in training are another's."""
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8").split("## An estimator of your own")[1]
+    own = {"Tanh": Tanh}
+    exec(re.search("```python\n(.*?)```", page, re.S)[1], own)
+    torch.manual_seed(0)
+    module = nn.Sequential(binary.Thermometer("grey", 4), own["MyConv2d"](4, 6), own["MySign"](), nn.Flatten(),
+                           binary.BinaryLinear(6 * SIZE ** 2, 3))
+    images = torch.from_numpy(strategies.images(0, 2, SIZE))
+    x = torch.full((3,), 2.0, requires_grad=True)
+    module[2](x).sum().backward()
+    assert x.grad == pytest.approx([1 - np.tanh(2.0) ** 2] * 3)  # which a Sign would not pass
+    module(images).square().sum().backward()
+    assert module[1].weight.grad.abs().sum() > 0
+    exported(module, tmp_path)
 
 
 class Functional(nn.Module):

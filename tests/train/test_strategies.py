@@ -363,9 +363,12 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
     assert scenarios.get("fbnn_mine_order:SHIPS_FIRST").split(0, "fpt") == [(8, 9), (4, 6), (5, 7)]
     result = make(origin, strategy="fbnn_mine_replay:MyReplay", buffer_mb=0.01, setting="rpt").run()
     assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == 10_000
+    short = replace(BASE.recipe, epochs=2)
     for flags in (dict(balanced=True), dict(loss="focal", recipe=replace(BASE.recipe, schedule="cosine", patience=0, ema=0.9)),
-                  dict(recipe=replace(BASE.recipe, validation=0, schedule="cosine", patience=0))):
-        ours, theirs = (make(origin, strategy=name, buffer_mb=0.01, setting="fpt", **flags).run()
+                  dict(recipe=replace(BASE.recipe, validation=0, schedule="cosine", patience=0)),
+                  dict(replay="native", buffer_mb=0.05, balanced=True, recipe=replace(short, ties="random", mirror="alternating")),
+                  dict(replay="native", buffer_mb=0.05, recipe=replace(short, norm="bn", warp=0.1))):
+        ours, theirs = (make(origin, **{"strategy": name, "buffer_mb": 0.01, "setting": "fpt", **flags}).run()
                         for name in ("fbnn_mine_replay:MyReplay", "replay"))
         assert [task["confusion"] for task in ours["tasks"]] == [task["confusion"] for task in theirs["tasks"]], flags
         assert ours["epochs"] == theirs["epochs"]
