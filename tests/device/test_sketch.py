@@ -94,7 +94,6 @@ def run(folder, replaced):
 @pytest.mark.parametrize("pulled", ["HIGH", "LOW"])
 def test_it_closes_while_the_class_is_seen(pulled, tmp_path):
     found = run(tmp_path, {"PULLED = HIGH": f"PULLED = {pulled}"})
-    print(found)
     assert 0.85 < found["waited"] < 1 and found["hour"] == 0 and 2000 < found["at_first"] < 2200
     assert found["chosen"] == found["taught"] == 0  # neither opens nor closes it
     assert found["once"] == 1 and found["closed"] == pytest.approx(200 * 0.04 - 14 * 0.04)
