@@ -372,6 +372,11 @@ def test_the_page_on_strategies(origin, mine, tmp_path, monkeypatch):  # noqa: F
                         for name in ("fbnn_mine_replay:MyReplay", "replay"))
         assert [task["confusion"] for task in ours["tasks"]] == [task["confusion"] for task in theirs["tasks"]], flags
         assert ours["epochs"] == theirs["epochs"]
+    own = (tmp_path / "fbnn_mine_replay.py").read_text().replace("Memorizer(problem", "NearMean(problem")
+    (tmp_path / "fbnn_mine_near.py").write_text(f"from docs.examples.own_buffer import NearMean\n{own}")
+    for flags in (dict(buffer_mb=0.01), dict(replay="native", buffer_mb=0.05, recipe=short)):
+        result = make(origin, strategy="fbnn_mine_near:MyReplay", setting="fpt", **flags).run()
+        assert result["final"]["a_final"] > 0.2 and result["memory_bits"] == flags["buffer_mb"] * 1e6, flags
     recipe = replace(BASE.recipe, epochs=12, lr=5e-3)
     config = replace(BASE, strategy="fbnn_mine_tuning:FineTuning", buffer_mb=0, replay="native", knobs={"slower": 2.0}, recipe=recipe)
     run = Incremental(config, TRAIN, TEST, origin)
