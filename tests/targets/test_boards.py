@@ -141,19 +141,27 @@ def test_a_board_of_one_s_own(tmp_path):
 def test_the_pages_of_the_documentation(tmp_path, monkeypatch):
     """The boards of docs/own-board.md load as they stand there."""
     text = (ROOT / "docs" / "own-board.md").read_text(encoding="utf-8")
-    files = {}
-    for line in re.findall(r"^(?:    (.*))?$", text, re.MULTILINE):
-        if found := re.fullmatch(r"# ([\w-]+\.(?:py|toml))", line):
+    files, file = {}, []
+    for line in text.splitlines():
+        if found := re.fullmatch(r"    # ([\w-]+\.(?:py|toml))", line):
             file = files.setdefault(found[1], [])
-        elif files:
-            file.append(line)
+        elif line.startswith("    ") or not line:
+            file.append(line[4:])
+        else:
+            file = []
     for name, lines in files.items():
         (tmp_path / name).write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     bought, mine = board(str(tmp_path / "up5k-b-evn.toml")), board(str(tmp_path / "my-board.toml"))
     assert (bought.target, bought.pins["rx"], bought.flash["lines"], bought.pins["ready"]) == ("ice40", "26", 2, "40")
     assert (mine.target, mine.pins["fault"], mine.low, mine.program["bitstream"][0]) == ("ice40", "27", {"ready", "fault"}, "iceprog")
-    assert set(files) == {"up5k-b-evn.toml", "my_boards.py", "my-board.toml"}
+    carrier = board(str(tmp_path / "carrier.toml"))
+    assert (carrier.target, carrier.package, carrier.flash["clock"]) == ("ecp5-25f", "CABGA381", "USRMCLK")
+    design = replace(plan(strategies.smallest(), carrier.part, 4, 16, 4).config, camera="ov7670", size=32)
+    text = pads.constraints(pads.Pads(design, carrier, plls.nearest(carrier, 42e6), 1_000_000, bytes(4)))
+    assert all(f'LOCATE COMP "{port}" SITE "{pin}";' in text for port, pin in (
+        ("camera_pclk", "U18"), ("camera_data7", "C17"), ("panel_number3", "E2"), ("panel_flag", "E1")))
+    assert set(files) == {"up5k-b-evn.toml", "my_boards.py", "my-board.toml", "carriers.py", "carrier.toml"}
 
 
 CLASS = """

@@ -2,7 +2,9 @@
 
 import os
 import random
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -108,3 +110,15 @@ def test_frames_without_room_for_the_window():
     for sensor in (replace(OV7670, width=127), replace(OV7670, height=129)):
         with pytest.raises(UsageError, match="ov7670 has .* pixels, expected 128 x 130 or more"):
             CameraFrontEnd(sensor)
+
+
+def test_the_program_of_the_page_writes_front_end_and_registers(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs" / "rtl.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(re.search("^## Camera$.*?```python\n(.*?)```", page, re.M | re.S)[1], {})
+    ports = {name: set(re.findall(r"^  (?:in|out)put (?:\[[\d:]+\] )?(\w+);$",
+                                  re.search(rf"^module {name}\(.*?^endmodule$", Path(f"{name}.v").read_text(), re.M | re.S)[0], re.M))
+             for name in ("camera", "sccb")}
+    assert ports["camera"] == {"clk", "rst", "pclk", "href", "vsync", "data", "tick", "skip", "pixels__payload", "pixels__valid",
+                               "pixels__ready", "active", "torn", "absent"}
+    assert ports["sccb"] == {"clk", "rst", "tick", "clock_low", "data_low", "done"}
