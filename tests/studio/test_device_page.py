@@ -103,7 +103,7 @@ def test_the_line_of_a_device(seeing):
 
 def test_the_page_of_a_device(context, served, seeing, tmp_path):
     expect = pytest.importorskip("playwright.sync_api").expect
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=300_000)  # a frame is some seconds of two cores, more beside other work
     device = Noting(seeing)
     watched = Watched(seeing, device)
 
