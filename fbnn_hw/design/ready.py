@@ -67,14 +67,24 @@ def unpacked(entry: dict[str, Any]) -> Design:
             raise InputError(f"{archive}: missing or damaged, by its hash in {INDEX}; install fbnn-hw again")
         files.make_folder(folder.parent)
         with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-            with tarfile.open(archive) as tar:
-                tar.extractall(work, filter="data")
+            _extract(archive, Path(work))
             made = Path(work) / entry["folder"]
             _with_flash(made)
             if folder.exists():  # what an interrupt has left
                 shutil.rmtree(folder)
             made.rename(folder)
     return Design(folder)
+
+
+def _extract(archive, folder):
+    """Write the files that `pack` put into an archive.  Python up to 3.11.3 has no filter for `extractall`."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            file = tar.extractfile(member)
+            assert file is not None
+            path = folder / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.read())
 
 
 def _with_flash(folder):
