@@ -101,9 +101,22 @@ def test_the_line_of_a_device(seeing):
                 line.read(10)
 
 
+LATE = """window.WebSocket = class extends WebSocket {
+  get readyState() { return window.line_is_open ? super.readyState : WebSocket.CONNECTING; }
+  set onopen(tell) {
+    window.open_line = () => {
+      window.line_is_open = true;
+      if (super.readyState === WebSocket.OPEN) tell();
+      else this.addEventListener("open", tell);
+    };
+  }
+};"""
+"""A line that opens when the test says so: what was chosen before is not lost."""
+
+
 def test_the_page_of_a_device(context, served, seeing, tmp_path):
     expect = pytest.importorskip("playwright.sync_api").expect
-    expect.set_options(timeout=300_000)  # a frame is some seconds of two cores, more beside other work
+    expect.set_options(timeout=60_000)
     device = Noting(seeing)
     watched = Watched(seeing, device)
 
@@ -112,12 +125,16 @@ def test_the_page_of_a_device(context, served, seeing, tmp_path):
             yield line
 
     page = context.new_page()
+    page.add_init_script(LATE)
     page.goto(served(pages.write_device(seeing, facts(seeing, device)), opened).address)
     expect(page.locator("#sign")).to_have_text("starting")
     colours = np.zeros((128, 128, 3), np.uint8)
     colours[:, :, 0], colours[:64, :, 1] = 200, 90
     Image.fromarray(colours).save(tmp_path / "red.png")
     page.set_input_files("#files", [tmp_path / "red.png"])
+    expect(page.locator("#strip button")).to_have_count(1)
+    assert not device.told
+    page.evaluate("open_line()")
     expect(page.locator("#sign")).to_have_text("class 10")
     assert (device.told[-1][1] == colours.transpose(2, 0, 1)).all()
     lit = "[...document.querySelectorAll('#number .led')].map((led) => led.dataset.does)"

@@ -7,7 +7,7 @@ import {Camera, decodeAll, dropped, paint} from "./pictures.mjs";
 const facts = JSON.parse(by("facts").textContent), NUMBER_LEDS = 4, CAMERA_MS = 1000;
 const signs = new Map(facts.signs.map((sign) => [sign.name, sign]));
 const leds = Array.from({length: NUMBER_LEDS}, () => make("i", {class: "led"}));
-const held = new Set(), pictures = [];
+const held = new Set(), pictures = [], waiting = [];
 const camera = new Camera(by("video"), () => lens(null));
 let powered = true, socket = null, following = null;
 
@@ -16,6 +16,7 @@ function send(what, ...bytes) {
   message[0] = facts.messages[what];
   message.set(bytes, 1);
   if (socket?.readyState === WebSocket.OPEN) socket.send(message);
+  else if (!socket || socket.readyState === WebSocket.CONNECTING) waiting.push(message);
 }
 
 function trouble(text) {
@@ -125,6 +126,7 @@ function connect() {
   url.pathname = "/line";
   socket = new WebSocket(url);
   socket.binaryType = "arraybuffer";
+  socket.onopen = () => waiting.splice(0).forEach((message) => socket.send(message));
   socket.onmessage = ({data}) => told(JSON.parse(new TextDecoder().decode(data)));
   socket.onclose = ({reason}) => trouble(`fbnn-hw studio: ${reason || "the program has ended; start it again"}. Then load this page again.`);
 }
