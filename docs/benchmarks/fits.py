@@ -6,7 +6,6 @@ All weights are 0; only their number matters.
 """
 
 import argparse
-import re
 from itertools import product
 
 import numpy as np
@@ -18,8 +17,8 @@ from fbnn_hw.ir.network import Network
 from fbnn_hw.targets import TARGETS
 
 
-def fit(model, target, size=None):
-    """One cell of the table.  size: pixels a side; None: the model's own."""
+def fit(model, target, size=None, rate_alone=False):
+    """(one cell of the table, why it does not fit).  size: pixels a side; None: the model's own."""
     try:
         topology = build(model, **({"size": size} if size else {}))
     except UsageError as error:  # an architecture without such a size
@@ -32,8 +31,9 @@ def fit(model, target, size=None):
     config = found.config
     second = config.weights != target.weights[0]
     from_flash = f" at {target.clock_of(config) / 1e6:g} MHz from the flash" if second else ""
-    return (f"{config.pixels} x {config.lanes} x {config.outputs}, {found.frame.total:,} cycles, "
-            f"{target.clock_of(config) / found.frame.total:.0f} frames/s{from_flash}"), ""
+    rate = f"{target.clock_of(config) / found.frame.total:.0f}"
+    whole = f"{config.pixels} x {config.lanes} x {config.outputs}, {found.frame.total:,} cycles, {rate} frames/s{from_flash}"
+    return rate if rate_alone else whole, ""
 
 
 def main():
@@ -49,8 +49,8 @@ def main():
     for target, size in product(map(TARGETS.get, args.target), args.size):
         cells, side = [], f", {size} pixels a side" if size else ""
         for model in models:
-            cell, reason = fit(model, target, size)
-            cells.append(re.sub(r".* (\d+) frames/s.*", r"\1", cell) if args.rates else cell)
+            cell, reason = fit(model, target, size, args.rates)
+            cells.append(cell)
             why += [f"{target.name}, {model}{side}: {reason}"] if reason else []
         print(f"| `{target.name}`, {target.clock_hz / 1e6:g}{side} | {' | '.join(cells)} |", flush=True)
     print("", *why, sep="\n")

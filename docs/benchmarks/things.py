@@ -69,6 +69,16 @@ def photograph(name):
     raise SystemExit(f"{name}: in neither package, expected scikit-image and scikit-learn")
 
 
+def backgrounds():
+    return [photograph(name).resize((256, 256)) for name in BACKGROUNDS]
+
+
+def cut_out(name):
+    """The thing of PHOTOGRAPHS."""
+    file, box = PHOTOGRAPHS[name]
+    return photograph(file).crop(box)
+
+
 def drawing(parts):
     image = Image.new("RGBA", (200, 200))
     draw = ImageDraw.Draw(image)
@@ -104,13 +114,13 @@ def pictures(kind, classes, seed, side=SEEN, lesson=TAUGHT):
     """(images uint8 (N, 3, side, side), labels) to teach, thing after thing, and the same to test, of `classes` things, which the seed
     draws.  lesson: how many of the TAUGHT pictures of a thing are taught, the first ones."""
     random = np.random.default_rng(seed)
-    backgrounds = [photograph(name).resize((256, 256)) for name in BACKGROUNDS]
+    views = backgrounds()
     taught, tested, table = [], [], PHOTOGRAPHS if kind == "photographs" else DRAWINGS
     for name in random.permutation(sorted(table))[:classes]:
-        thing = photograph(table[name][0]).crop(table[name][1]) if kind == "photographs" else drawing(table[name])
-        one, other = random.permutation(len(backgrounds))[:2]
-        taught += [picture(thing, backgrounds[one], random, False, side) for _ in range(TAUGHT)][:lesson]
-        tested += [picture(thing, backgrounds[other], random, True, side) for _ in range(TESTED)]
+        thing = cut_out(name) if kind == "photographs" else drawing(DRAWINGS[name])
+        one, other = random.permutation(len(views))[:2]
+        taught += [picture(thing, views[one], random, False, side) for _ in range(TAUGHT)][:lesson]
+        tested += [picture(thing, views[other], random, True, side) for _ in range(TESTED)]
     numbers = np.arange(classes)
     return (np.stack(taught), numbers.repeat(lesson)), (np.stack(tested), numbers.repeat(TESTED))
 

@@ -23,16 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from fbnn_hw import Design
+from fbnn_hw.base import bits
 from fbnn_hw.data import folder
+from fbnn_hw.design.output import logits_hex
 from fbnn_hw.machine.protocol import Command
 from fbnn_hw.reference import inference
 
 LABEL = 3  # the lowest bit of the label in the port `command`
-
-
-def words(rows):
-    """Rows of logits as the lines of expected.hex."""
-    return "".join(f"{logit & 0xFFFFFFFF:08x}\n" for logit in (*np.concatenate([np.ravel(row) for row in rows]).tolist(), 0))
 
 
 def lesson(design, images, labels, names, out):
@@ -47,7 +44,7 @@ def lesson(design, images, labels, names, out):
         learner.learn(latent, [number])
         lines.append(f"{place} {int(Command.LEARN) | number << LABEL:x}\n")
     (out / "lesson.txt").write_text("".join(lines))
-    (out / "learned.hex").write_text(words([learner.logits(latents)]))
+    (out / "learned.hex").write_text(logits_hex(learner.logits(latents).ravel().tolist()))
     (out / "learned.snap").write_bytes(learner.snapshot())
     return numbers
 
@@ -65,14 +62,14 @@ def main():
     order = np.argsort(turns, kind="stable")[:args.images]  # a picture of each class, then the next of each
     images, labels = data.images[order], data.labels[order]
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "images.hex").write_text("".join(f"{byte:02x}\n" for image in design.pixels(images) for byte in image))
+    (args.out / "images.hex").write_text(bits.bytes_hex(b"".join(bytes(image) for image in design.pixels(images))))
     if design.config.learning:
-        rows = [design.learner().logits(inference.latents(design.network, images))]
+        logits = design.learner().logits(inference.latents(design.network, images))
         print(lesson(design, images, labels, data.classes, args.out))
     else:
-        rows = [inference.logits(design.network, images)]
-    (args.out / "expected.hex").write_text(words(rows))
-    print(f"{args.out}: {len(images)} images, {sum(row.size for row in rows)} logits after reset")
+        logits = inference.logits(design.network, images)
+    (args.out / "expected.hex").write_text(logits_hex(logits.ravel().tolist()))
+    print(f"{args.out}: {len(images)} images, {logits.size} logits after reset")
 
 
 if __name__ == "__main__":

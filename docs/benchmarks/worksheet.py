@@ -12,7 +12,7 @@ import argparse
 
 import numpy as np
 from PIL import Image, ImageEnhance
-from things import BACKGROUNDS, PHOTOGRAPHS, photograph, picture, summed
+from things import PHOTOGRAPHS, backgrounds, cut_out, picture, summed
 
 import fbnn_hw
 from fbnn_hw.reference.learning.config import NEAREST_MEAN
@@ -41,12 +41,10 @@ def views(thing, background, random, count):
 
 def answers(network, seed):
     """{row: [answers that are the group's thing, nothing, unknown, all]} of one seed, summed over the things."""
-    random, names = np.random.default_rng(seed), sorted(PHOTOGRAPHS)
-    backgrounds = [photograph(name).resize((256, 256)) for name in BACKGROUNDS]
-    things = [photograph(PHOTOGRAPHS[name][0]).crop(PHOTOGRAPHS[name][1]) for name in names]
+    random, places, things = np.random.default_rng(seed), backgrounds(), [cut_out(name) for name in sorted(PHOTOGRAPHS)]
     counts = {}
     for n, thing in enumerate(things):
-        background = backgrounds[random.integers(len(backgrounds))]
+        background = places[random.integers(len(places))]
         second, *strangers = random.permutation([one for one in range(len(things)) if one != n])
         asked = {
             "1: shown again": views(thing, background, random, ASKED), "1: taken away": views(AIR, background, random, ASKED),

@@ -152,6 +152,11 @@ def parameters(plan, boot_bytes, frame_bytes):
     return "".join(f"`define {k} {v}\n" for k, v in macros.items()) + f"`define DUMP(STEPS) {dump}\n"
 
 
+def logits_hex(logits: list[int]) -> str:
+    """expected.hex of logits, image after image: 32 bits a line, two's complement, and a last line of 0."""
+    return "".join(f"{logit & 0xFFFFFFFF:08x}\n" for logit in (*logits, 0))
+
+
 def write(plan, network, target, root, images, wrapper=None, top=None, written=None):
     """Write the folder `<model>-<classes>c-<target>-<id>` under `root`, whole or not at all; returns its `Design`.
 
@@ -197,7 +202,7 @@ def write(plan, network, target, root, images, wrapper=None, top=None, written=N
     np.savez_compressed(golden, images=given, **{f"expect_{name}": bits for name, bits in expected.items()})
     logits = expected["logits"].ravel().tolist()
     files |= {"golden.hex": bits.bytes_hex(np.ascontiguousarray(given.transpose(0, 2, 3, 1)).tobytes()),
-              "expected.hex": "".join(f"{logit & 0xFFFFFFFF:08x}\n" for logit in (*logits, 0)),
+              "expected.hex": logits_hex(logits),
               "parameters.vh": files["parameters.vh"] + f"`define GOLDEN_IMAGES {len(images)}\n`define GOLDEN_LOGITS {len(logits)}\n"}
     files["golden.npz"] = golden.getvalue()
     files = {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}

@@ -15,8 +15,8 @@ function send(what, ...bytes) {
   const message = new Uint8Array(1 + bytes.length);
   message[0] = facts.messages[what];
   message.set(bytes, 1);
-  if (socket?.readyState === WebSocket.OPEN) socket.send(message);
-  else if (!socket || socket.readyState === WebSocket.CONNECTING) waiting.push(message);
+  if (socket.readyState === WebSocket.CONNECTING) waiting.push(message);
+  else socket.send(message);  // a line that has ended drops it
 }
 
 function trouble(text) {
