@@ -291,9 +291,11 @@ def placed(builds):
             f"{'-' if rate is None else f'{rate:.1f}'} | {own['used']:,} of {own['available']:,} | {own['rams']} | {own['density']:.1f} |")
     if not builds:
         lines.append("| | none yet | | | | | | | | | |")
-    return [*lines, "", "The compiler computes the cycles, and a simulation takes exactly as many. The rest is nextpnr's",
-            "report, after place and route. frames/s are those at the column MHz, the clock of the build. Of",
-            "several seeds the fastest is kept. A MAC is two operations (OP).", ""]
+    return [*lines, "", "The compiler computes the cycles, and a simulation takes exactly as many. Cells and block RAMs are",
+            "nextpnr's, after place and route. So are the clocks, but of an iCE40 in rows that name no version:",
+            "those are [`build`'s](checks.md#what-a-clock-that-was-reached-means). frames/s are those at the",
+            "column MHz, the clock of the build. frames/s for a host are estimated from that clock, the cycles",
+            "and the bytes on the line. Of several seeds the fastest is kept. A MAC is two operations (OP).", ""]
 
 
 def learned(builds):

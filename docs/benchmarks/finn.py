@@ -12,6 +12,8 @@ from pathlib import Path
 
 import marked
 
+from fbnn_hw import __version__
+
 HERE = Path(__file__).parent
 FIGURES, PAGE = HERE / "finn.json", HERE.parent / "finn.md"
 BEGIN = "<!-- finn: docs/benchmarks/finn.py -->"
@@ -29,7 +31,7 @@ def estimated(folder):
         "system": f"fbnn-hw, {shape}", "part": estimate["part"], "board": BOARDS.get(estimate["target"], ""), "kind": "estimated",
         "clock_mhz": estimate["clock_hz"] / 1e6, "frames_per_second": estimate["frames_per_second"],
         "end_to_end_frames_per_second": estimate["end_to_end_frames_per_second"], "lut": estimate["lut4"],
-        "lut_of": "LUT4 of the accelerator", "tools": "pip"}
+        "lut_of": "LUT4 of the accelerator", "tools": "pip", "version": __version__}
 
 
 def built(folder, board):
@@ -62,7 +64,7 @@ def table(figures):
         lines.append("| " + " | ".join((
             row["system"], row["part"], f"{rate:,.1f} at {row['clock_mhz']:g} MHz" if line else f"{rate:,} at {row['clock_mhz']:g} MHz",
             f"{line:.1f}" if line else "", f"{lut:,} {row['lut_of']}", f"{2 * figures['macs'] * rate / lut / 1e6:.1f}", row["board"],
-            row["tools"], row["kind"])) + " |")
+            row["tools"], row["kind"] + (f", version {row['version']}" if "version" in row else ""))) + " |")
     return lines
 
 
