@@ -146,22 +146,24 @@ def test_the_cores_simulation_in_icarus(folder, tmp_path):
     assert done.returncode != 0 and "logit 0: found" in done.stdout
 
 
-MACRO = """module RAM512X64 (input CLK, CEN, WEN, input [63:0] BWEN, input [8:0] A, input [63:0] D, output reg [63:0] Q);
-    reg [63:0] words [0:511];
+MACRO = """module RAM512X64 (input CLK, CEN, WEN, input [BITS - 1:0] BWEN, input [31:0] A, input [BITS - 1:0] D, output reg [BITS - 1:0] Q);
+    reg [BITS - 1:0] words [0:WORDS - 1];
     always @(posedge CLK) if (!CEN) begin
         if (!WEN) words[A] <= (words[A] & BWEN) | (D & ~BWEN);
-        Q <= WEN ? words[A] : 64'hx;
+        Q <= WEN ? words[A] : {BITS{1'bx}};
     end
 endmodule
 """
+SIZE = "WORDS = 512, BITS = 64"
 
 
 @pytest.mark.skipif(not shutil.which("iverilog"), reason="no iverilog")
-def test_the_bank_of_the_page_around_a_macro(tmp_path):
-    """The example of docs/asic.md, around a macro that is all X at the beginning and gives X after a write."""
+def test_the_bank_of_the_page_around_macros(tmp_path):
+    """The example of docs/asic.md, around one macro or several, which are all X at the beginning and give X after a write."""
     made = design.generate(strategies.smallest(), "generic", out=tmp_path / "out", **SHAPE).folder
     page = (Path(__file__).parents[2] / "docs/asic.md").read_text()
     bank = re.search("```verilog\n(.*?)```", page, re.DOTALL)[1]
+    assert bank.count(SIZE) == 1
     verilog = (made / "accelerator.v").read_text()
     logic = re.sub(r"(?ms)^module fbnn_bank #\(.*?^endmodule\n", "", verilog)
     assert logic != verilog
@@ -169,12 +171,15 @@ def test_the_bank_of_the_page_around_a_macro(tmp_path):
         shutil.copy(made / name, tmp_path)
     shutil.copy(made / "golden.hex", tmp_path / "images.hex")
     parameters = re.sub(r"(?m)^`define DUMP\(STEPS\).*$", "`define DUMP(STEPS)", (made / "parameters.vh").read_text())
-    for name, text in {"parameters.vh": parameters, "logic.v": logic, "bank.v": bank + MACRO}.items():
-        (tmp_path / name).write_text(text)
-    sources = "sim.v", "testbench.v", "logic.v", "bank.v"
-    subprocess.run(["iverilog", "-g2012", "-s", "sim", "-o", "sim", *sources], cwd=tmp_path, check=True)
-    done = subprocess.run(["vvp", "sim"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0 and "all 4 logits are the reference's" in done.stdout, done.stdout
+    for words, width in (512, 64), (16, 8), (8, 16):  # one macro; rows and columns; rows of a part of a macro
+        size = SIZE.replace("512", str(words)).replace("64", str(width))
+        macro = MACRO.replace("WORDS", str(words)).replace("BITS", str(width))
+        for name, text in {"parameters.vh": parameters, "logic.v": logic, "bank.v": bank.replace(SIZE, size) + macro}.items():
+            (tmp_path / name).write_text(text)
+        sources = "sim.v", "testbench.v", "logic.v", "bank.v"
+        subprocess.run(["iverilog", "-g2012", "-s", "sim", "-o", "sim", *sources], cwd=tmp_path, check=True)
+        done = subprocess.run(["vvp", "sim"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0 and "all 4 logits are the reference's" in done.stdout, done.stdout
 
 
 @pytest.mark.skipif(not shutil.which("fusesoc"), reason="no fusesoc (pip install fusesoc)")
