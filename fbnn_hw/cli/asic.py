@@ -73,7 +73,8 @@ def run(args: Args, out: Output) -> None:
         values["frame"]["tops_w"] = 2e-6 * design.network.topology.macs() / values["frame"]["uj"]
     if lesson:
         cycles = learn_cycles(design.config)
-        values["lesson"] = _energy(lesson, made["netlist"], library, memories, choices, args.clock, cycles) | {"simulated": lesson.cycles}
+        values["lesson"] = _energy(lesson, made["netlist"], library, memories, choices, args.clock, cycles) | {
+            "simulated": lesson.cycles, "compared": toggles.LESSONS + 1}
     _show(out, values, memories, library.corner, trees[0])
     if learns and not lesson:
         out.text("note     lesson: cocotb has no library for Verilator on this system, so the energy of a lesson is not counted")
@@ -157,3 +158,5 @@ def _show(out, values, memories, corner, clock_buffers):
     cycles = ", ".join(f"{cycles:,}" for cycles in [values["cycles_first"][0], *values["cycles"]])
     out.text(f"compared logits of {values['images']} image{'s' * (values['images'] > 1)} through the gates with the reference, "
              f"bit for bit: equal, in {cycles} cycles")
+    if one := values["lesson"]:
+        out.text(f"         after {one['compared']} lessons counters of the class and logits with those of the reference learner: equal")

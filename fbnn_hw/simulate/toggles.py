@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.errors import ToolError
-from ..machine.protocol import Command
-from ..reference import encode
+from ..base.errors import MismatchError, ToolError
+from ..machine.learner_memory import counter_rows
+from ..machine.protocol import Command, Space
+from ..reference import inference
 from ..targets import asic
 from . import netlist, simulation
 
@@ -104,14 +105,31 @@ def frame(design, images, gates: netlist.Gates, memories: list, nets: list, **op
 
 
 def lesson(design, image, gates: netlist.Gates, memories: list, nets: list) -> Stretch | None:
-    """The last of LESSONS lessons of one image, uint8 RGB (1, 3, S, S), through the gates of `frame`, which were simulated before; None
-    where cocotb has no library for Verilator."""
-    build, label = design.folder / "sim_build_netlist", min(len(design.classes), design.config.learning.max_classes - 1)
+    """The last of LESSONS lessons of an image, uint8 RGB (1, 3, S, S), through the gates of `frame`, which were simulated before; None
+    where cocotb has no library for Verilator.
+
+    One lesson more follows.  Raises MismatchError where the counters of the class, or the logits of the image, are then not those of the
+    reference learner.
+    """
+    build, plan = design.folder / "sim_build_netlist", design.config.learning
+    label = min(len(design.classes), plan.max_classes - 1)
+    learner, latent = design.learner(), inference.latents(design.network, image)
+    learner.learn(latent.repeat(LESSONS + 1, 0), [label] * (LESSONS + 1))
+    rows = counter_rows(plan, label, learner.counters[label], learner.presented[label])
+    words = {row * plan.pixels + bank: int(word) for row, banks in rows.items() for bank, word in banks.items()}
     with simulation.alone(design, build):
         built, arguments = simulation._build(design, build, 1, gates, False, simulation.Simulation(1, [], False))
         if not built.by_cocotb:
             return None
-        (build / "run" / FILE).unlink(missing_ok=True)
-        simulation._start(design, built, build / "run", encode.checked(image, design.config.size), (False, False), arguments,
-                          test="lessons", more={"BENCH_LESSONS": LESSONS, "BENCH_REQUEST": Command.LEARN | label << 3})
-    return read(build / "run" / FILE, memories, nets)["lesson"][LESSONS - 1]
+        work = build / "run"
+        (work / FILE).unlink(missing_ok=True)
+        (work / "reads.txt").write_text("".join(f"{Space.BANKS << 1 | address << 4}\n" for address in words))
+        simulation._start(design, built, work, image.repeat(2, 0), (False, False), arguments, test="lessons",
+                          more={"BENCH_LESSONS": LESSONS, "BENCH_REQUEST": Command.LEARN | label << 3})
+        found = map(int, (work / "found.txt").read_text().split())
+        logits = [int(line.split()[1]) for line in (work / "results.txt").read_text().splitlines() if line.startswith("logit ")]
+    wrong = [address for (address, word), got in zip(words.items(), found, strict=True) if word != got]
+    if wrong or logits[-learner.known:] != learner.logits(latent)[0].tolist():
+        raise MismatchError(f"{design.folder}: after {LESSONS + 1} lessons the gates differ from the reference learner: "
+                            + (f"{len(wrong)} of {len(words)} words of class {label}" if wrong else f"logits {logits[-learner.known:]}"))
+    return read(work / FILE, memories, nets)["lesson"][LESSONS - 1]

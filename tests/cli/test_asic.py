@@ -10,6 +10,7 @@ import pytest
 
 import fbnn_hw
 from fbnn_hw.machine.cycles import learn_cycles
+from fbnn_hw.reference.learning import Learner
 from fbnn_hw.targets import asic, asic_energy
 from tests import strategies
 
@@ -212,6 +213,12 @@ def test_a_lesson_through_the_gates(library, cli, answer, tmp_path, monkeypatch)
     made = answer("asic", design.folder, "--liberty", library)
     lesson = made["lesson"]
     assert lesson["cycles"] == learn_cycles(design.config) and lesson["simulated"] > 0 < lesson["uj"] and lesson["memories_uj"] is None
+    assert lesson["compared"] == 5
+    learn = Learner.learn
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "learn", lambda learner, latents, labels: learn(learner, latents[:1], labels[:1]))
+        code, _, err = cli("asic", design.folder, "--liberty", library)
+        assert code == 6 and "after 5 lessons the gates differ from the reference learner: " in err
     code, text, _ = cli("asic", design.folder, "--liberty", library, "--images", 1)
     assert code == 0 and "energy: of the second image, expected --images 2 or more" in text
 
