@@ -14,10 +14,16 @@ the class: that of its name where the design ships one, else the next free numbe
     learned.hex     as expected.hex: the logits of each image after the whole lesson
     learned.snap    the state after the lesson, as docs/learner.md#snapshots says
 
+The folder lesson in that of --out has this lesson ready to run, with the design's own testbench.v; each logit after it against learned.hex:
+
+    cd mine/lesson && iverilog -g2012 -s lesson -o lesson.vvp *.v && vvp lesson.vvp
+
 For sim.v copy images.hex and expected.hex into the design's folder, and set GOLDEN_IMAGES, GOLDEN_LOGITS and MAX_IMAGES of parameters.vh.
 """
 
 import argparse
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +36,48 @@ from fbnn_hw.machine.protocol import Command
 from fbnn_hw.reference import inference
 
 LABEL = 3  # the lowest bit of the label in the port `command`
+BENCH = """// A lesson through testbench.v: each image, then its command; then all images once more, each logit against learned.hex.
+`include "parameters.vh"
+`timescale 1ns / 1ps
+
+module lesson;
+    localparam IMAGES = {images}, LOGITS = {logits};
+    reg clk = 0, rst = 1;
+    always #5 clk = !clk;
+    initial #40 rst = 0;
+
+    reg [31:0] commands [0:IMAGES - 1], expected [0:LOGITS];  // and a word behind the last
+    initial $readmemh("commands.hex", commands);
+    initial $readmemh("learned.hex", expected);
+    reg [31:0] images = 1, learned = 0;
+    wire [31:0] frames;
+    wire answered, refused;
+    wire asks = frames == learned + 1 && learned < IMAGES;
+    testbench bench (.clk(clk), .rst(rst), .images(images), .stall(1'b0), .want_latent(1'b0), .ask({{1'b0, asks}}),
+                     .request({{32'b0, commands[learned % IMAGES]}}), .answered(answered), .refused(refused), .frames(frames));
+    integer seen = 0, wrong = 0;
+    always @(posedge clk) if (!rst) begin
+        if (asks && answered) begin
+            learned <= learned + 1;
+            images <= learned + 1 == IMAGES ? 2 * IMAGES : images + 1;
+        end
+        if (learned == IMAGES && bench.logit_valid && bench.logit_ready) begin
+            if (bench.score !== $signed(expected[seen])) begin
+                $display("logit %0d: found %0d, expected %0d", seen, bench.score, $signed(expected[seen]));
+                wrong = wrong + 1;
+            end
+            seen = seen + 1;
+        end
+        if (frames == 2 * IMAGES) begin
+            if (refused || wrong != 0 || seen != LOGITS) $fatal(1, "%0d logits of %0d, %0d wrong", seen, LOGITS, wrong);
+            $display("all %0d logits after the lesson are the reference's", seen);
+            $finish;
+        end
+    end
+endmodule
+"""
+COPIED = "testbench.v", "accelerator.v", "weights.hex", "SB_SPRAM256KA.v"
+"""Files of a design that a simulation of it needs, where there are such."""
 
 
 def lesson(design, images, labels, names, out):
@@ -43,9 +91,22 @@ def lesson(design, images, labels, names, out):
         number = numbers.setdefault(names[label], len(numbers))
         learner.learn(latent, [number])
         lines.append(f"{place} {int(Command.LEARN) | number << LABEL:x}\n")
+    logits, commands = learner.logits(latents), "".join(line.split()[1] + "\n" for line in lines)
     (out / "lesson.txt").write_text("".join(lines))
-    (out / "learned.hex").write_text(logits_hex(learner.logits(latents).ravel().tolist()))
+    (out / "learned.hex").write_text(logits_hex(logits.ravel().tolist()))
     (out / "learned.snap").write_bytes(learner.snapshot())
+    bench = out / "lesson"
+    bench.mkdir(exist_ok=True)
+    parameters = re.sub(r"(?m)^(`define DUMP\(STEPS\)|`define MAX_IMAGES).*$",
+                        lambda line: line[1] + f" {2 * len(images)}" * ("MAX" in line[1]), design.read("parameters.vh").decode())
+    (bench / "lesson.v").write_text(BENCH.format(images=len(images), logits=logits.size))
+    (bench / "parameters.vh").write_text(parameters)
+    (bench / "commands.hex").write_text(commands)
+    (bench / "images.hex").write_text(2 * (out / "images.hex").read_text())
+    shutil.copy(out / "learned.hex", bench)
+    for name in COPIED:
+        if (design.folder / name).exists():
+            shutil.copy(design.folder / name, bench)
     return numbers
 
 
