@@ -17,6 +17,7 @@ import icetime  # noqa: E402
 import marked  # noqa: E402
 
 import boards  # noqa: E402
+from fbnn_hw import __version__  # noqa: E402
 from fbnn_hw.targets import TARGETS  # noqa: E402
 
 RECORD = {
@@ -83,13 +84,14 @@ def test_the_table_beside_finn_is_up_to_date(tmp_path):
     figures = {"macs": 10 ** 7, "others": [], "ours": {}}
     finn.add(figures, folder)
     assert ("| fbnn-hw, 4 x 16 x 8 | iCE40UP5K-SG48 | 100.0 at 33 MHz | 50.0 | 3,000 LUT4 of the accelerator | 0.7 | iCEBreaker, "
-            "about $50 | pip | estimated |") in "\n".join(finn.table(figures))
+            f"about $50 | pip | estimated, version {__version__} |") in "\n".join(finn.table(figures))
     finn.add(figures, folder, "icebreaker")
     assert ("| 116.5 at 36 MHz | 51.0 | 5,180 logic cells with link and flash reader | 0.4 | iCEBreaker, about $50 | pip |"
             in "\n".join(finn.table(figures)))
     (folder / "build-icebreaker" / "build.json").write_text(json.dumps(record | {"tools": {"yosys": "Yosys 0.70"}}))
     finn.add(figures, folder, "icebreaker")
-    assert "| nextpnr built for the machine (`--native`) | placed and routed |" in "\n".join(finn.table(figures))
+    assert (f"| nextpnr built for the machine (`--native`) | placed and routed, version {__version__} |"
+            in "\n".join(finn.table(figures)))
     with pytest.raises(SystemExit, match="ice40 is there as placed and routed"):
         finn.add(figures, folder)
     (folder / "build-icebreaker" / "build.json").write_text(json.dumps(record | {"met": False}))
