@@ -6,7 +6,8 @@ writes anew what stands between `<!-- paper: NAME -->` and `<!-- end -->`, for t
 A cell has the paper's value and ours: the mean and sample deviation over the runs that docs/results/queue.jsonl has for the row.  Where one
 of them has left no file yet ours stays empty, and the last column says how many have, and how many core-hours the others are expected to
 take.  A figure that compares losses becomes a table with a column for each.  `<!-- pairs: A B -->` begins the differences between two
-extractors, seed by seed, `<!-- chip: GLOB -->` a table of results of `fbnn-hw chip-cil`, `<!-- cost: all -->` what the runs are for.
+extractors, seed by seed, `<!-- chip: GLOB -->` a table of results of `fbnn-hw chip-cil`, `<!-- latent: GLOB -->` one of results of
+`fbnn-hw cil`, `<!-- cost: all -->` what the runs are for.
 tests/test_results.py holds the page to it.
 """
 
@@ -27,7 +28,7 @@ from fbnn_hw.train import results as recorded
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.exhibits import CHOICES, EXHIBITS, Row
 
-BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|cost): [^>]+) -->\n).*?(<!-- end -->)", re.S)
+BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|latent|cost): [^>]+) -->\n).*?(<!-- end -->)", re.S)
 DEFAULTS = {field.name: field.default for field in fields(CilConfig) if field.name in CHOICES}
 LATENT, EXTRACTOR, SEEDS = "latent", "fe", 3
 """The run of the queue that has all rows of latent replay from one extractor; the name of that; how many seeds of each row."""
@@ -170,7 +171,7 @@ class Folder:
 
     def chips(self, pattern):
         """The files of `fbnn-hw chip-cil` that a pattern names, sorted by what the learner on the chip reaches."""
-        yield "learner on the chip", "a_final, %", "Mb", "float softmax, same exemplars", "nearest mean in float", "streaming LDA", "file"
+        yield "learner on the chip", "a_final, %", "Mb", "STE-Adam, same exemplars", "nearest mean in float", "streaming LDA", "file"
         found = [(path.name, json.loads(path.read_text())) for path in sorted(self.path.glob(pattern))]
         chips = [(name, run) for name, run in found if "summary" in run]  # the pattern may name results of others, too
         for name, run in sorted(chips, key=lambda pair: -pair[1]["summary"]["chip"]["a_final"][0]):
@@ -180,6 +181,15 @@ class Folder:
                      ((learner, of["a_final"]) for learner, of in summary.items())}
             yield (f"{config['rule']}{kept}", cells["chip"], f"{summary['chip']['memory_bits'] / 1e6:.3f}",
                    cells["adam"] if kept else "", cells["nearest-mean"], cells["streaming-lda"], f"`{name}`")
+
+    def latent(self, pattern):
+        """The files of `fbnn-hw cil` that a pattern names, a row each."""
+        yield "file", "seed", "a_old, %", "a_new, %", "a_final, %", "d_final", "forgetting, points", "s of training"
+        for path in sorted(self.path.glob(pattern)):
+            run = recorded.upgrade(json.loads(path.read_text()))
+            last = run["final"]
+            yield (f"`{path.name}`", str(run["seed"]), *(f"{100 * last[metric]:.2f}" for metric in ("a_old", "a_new", "a_final")),
+                   f"{last['d_final']:.3f}", f"{100 * run['sequence']['forgetting']:.1f}", f"{run['seconds']:.0f}")
 
     def cost(self, _):
         """What the runs are for, in the order of the queue."""
@@ -202,7 +212,7 @@ def written(page):
             rows = OWN[name] if name in OWN else [row for row in (*EXHIBITS[name].rows, *MORE.get(name, ())) if row.verb]
             made = folder.losses(rows) if name in EXHIBITS and EXHIBITS[name].plot == "losses" else folder.table(rows)
         else:
-            made = {"pairs:": folder.pairs, "chip:": folder.chips, "cost:": folder.cost}[kind](*words)
+            made = {"pairs:": folder.pairs, "chip:": folder.chips, "latent:": folder.latent, "cost:": folder.cost}[kind](*words)
         return match[1] + markdown(*made) + match[3]
 
     return BLOCK.sub(block, page.read_text(encoding="utf-8"))

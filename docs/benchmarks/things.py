@@ -11,7 +11,7 @@ EfficientNet-Lite0's features (see extractor.py).
 
 With --unknown the learner of the rule nearest-mean answers "unknown" by the limits that it learns from the lessons.  Asked are pictures of
 the things taught, which should not be unknown, and of the others of the twelve, which should.  With --taught N a lesson has the first N of
-the twenty pictures.
+the twenty pictures, or these and more of the same kind; the same pictures are asked.
 """
 
 import argparse
@@ -112,14 +112,15 @@ def picture(thing, background, random, moving, side=SEEN):
 
 def pictures(kind, classes, seed, side=SEEN, lesson=TAUGHT):
     """(images uint8 (N, 3, side, side), labels) to teach, thing after thing, and the same to test, of `classes` things, which the seed
-    draws.  lesson: how many of the TAUGHT pictures of a thing are taught, the first ones."""
-    random = np.random.default_rng(seed)
+    draws.  lesson: how many pictures of a thing are taught: the first of the TAUGHT ones, or these and more."""
+    random, more = np.random.default_rng(seed), np.random.default_rng((seed, 1))
     views = backgrounds()
     taught, tested, table = [], [], PHOTOGRAPHS if kind == "photographs" else DRAWINGS
     for name in random.permutation(sorted(table))[:classes]:
         thing = cut_out(name) if kind == "photographs" else drawing(DRAWINGS[name])
         one, other = random.permutation(len(views))[:2]
         taught += [picture(thing, views[one], random, False, side) for _ in range(TAUGHT)][:lesson]
+        taught += [picture(thing, views[one], more, False, side) for _ in range(lesson - TAUGHT)]
         tested += [picture(thing, views[other], random, True, side) for _ in range(TESTED)]
     numbers = np.arange(classes)
     return (np.stack(taught), numbers.repeat(lesson)), (np.stack(tested), numbers.repeat(TESTED))
@@ -188,7 +189,7 @@ def main():
     parser.add_argument("--rehearse", type=int, default=1000)
     parser.add_argument("--teacher", action="store_true")
     parser.add_argument("--unknown", action="store_true")
-    parser.add_argument("--taught", type=int, choices=range(1, TAUGHT + 1), default=TAUGHT, metavar="N")
+    parser.add_argument("--taught", type=int, choices=range(1, 1001), default=TAUGHT, metavar="N")
     args = parser.parse_args()
     if args.unknown:
         counts = [(kind, count) for kind in args.kinds for count in args.classes if count < len(PHOTOGRAPHS)]

@@ -7,7 +7,7 @@
 A topology is its blocks, each with a pool at its end, then the bits of the latent and the hidden neurons.  A convolution is its filters
 and then: s, a stride of 2; v, no padding; g2, two groups; x2, a channel shuffle of two groups before it.  LGAP makes a vector of the last
 map, or what is named before the latent, "flatten" or "depthwise".  Thresholds are in convolutions and latent.  8L before the blocks gives
-luma 8 levels and each chroma 4, in place of 16 and 8.
+luma 8 levels and each chroma 4, in place of 32 and 16.
 
 Without a topology the table of docs/results/training.md is printed, with the accuracies of docs/results/training/topologies.json.  For
 the cycles weights are zero; only their number matters, and that thresholds are there.  --train trains each topology for six epochs, or
