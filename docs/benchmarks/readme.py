@@ -26,6 +26,9 @@ SHOWN = ("tiny", "icebreaker"), ("fast", "icebreaker"), ("3mb", "icebreaker"), (
     ("3mb", "ulx3s-25f"), ("3mb", "ulx3s-85f"), ("fast", "ulx3s-85f")
 """(network, board) of each row of builds; the fastest record of each is taken, of those of today's hardware if there are any."""
 
+FLAGS = {"--weights sdram": "SDRAM", "--outputs 32": "array by hand", "--native": "`--native`"}
+"""Flags of a record's command that a plain line lacks, as its status says them."""
+
 
 def builds():
     """Lines of the table of builds."""
@@ -41,6 +44,7 @@ def builds():
         met = [seed["met"] for seed in best.get("seeds", ())]
         status = best["kind"] + f", one seed of {len(met)}" * (len(met) > 1 == sum(met))
         status += f", version {best['version']}" if best.get("superseded") else ""
+        status += "".join(f", {word}" for flag, word in FLAGS.items() if flag in best["command"])
         rows.append(f"| `{name}` | {titles[board]}, {prices[board]} | {right:.1%} | {best['frames_per_second']:,.0f} | "
                     f"{best['end_to_end_frames_per_second']:,.0f} | {'yes' if learns else 'no'} | {status} |".replace("%", ""))
     return rows
