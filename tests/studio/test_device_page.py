@@ -1,6 +1,7 @@
 """The page of a simulated device, in Chromium, before a device that notes what it is told; and what the line takes and says."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ class Noting:
         self._next = [] if on else [Seen(self.now, "no power", None, {})]
 
     def until(self, ps):
+        time.sleep(0.05)  # a simulation takes 0.3 s; a browser that is told more than it can paint shows the past
         if self.broken:
             raise ToolError("the simulated device in build has ended; give the command again")
         seen, self._next, self.now = self._next, [], ps
