@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -18,7 +19,9 @@ import marked  # noqa: E402
 
 import boards  # noqa: E402
 from fbnn_hw import __version__  # noqa: E402
+from fbnn_hw.reference import inference  # noqa: E402
 from fbnn_hw.targets import TARGETS  # noqa: E402
+from tests import strategies  # noqa: E402
 
 RECORD = {
     "kind": "placed and routed", "board": "icebreaker", "clock_mhz": 40, "fmax_mhz": 41.0, "met": True, "levels": 5, "seed": 1,
@@ -305,6 +308,29 @@ def test_fast_and_tiny_are_as_fast_as_their_limits():
     lines = [line.split("|", 6) for line in page.splitlines() if re.match(r"\| [^|]*; .*\d+, \d+ \|", line)]
     printed = [(cells[1].strip(), cells[6]) for cells in lines]
     assert printed == [(text, f" {topologies.learned(text)} |") for text in (*topologies.FAST, *topologies.TINY)]
+
+
+def test_a_network_of_other_widths_begins_with_the_bits_of_a_trained_one():
+    """With half of the levels a channel of the code is the first of a pair, and its weight that of the pair."""
+    import grown
+    import topologies
+
+    wide, narrow, few = (topologies.parsed(text, size=16) for text in ("16L 12 / 16; 32, 8", "16L 8 / 24; 32, 8", "8L 12 / 16; 32, 8"))
+    old, source = strategies.fill(wide, 3, 0.5), np.random.default_rng(0)
+    same = grown.grown(old, wide, source)
+    assert same.weights.keys() == old.weights.keys() and all((same.weights[name] == old.weights[name]).all() for name in old.weights)
+    assert old.thresholds and all((same.thresholds[name] == old.thresholds[name]).all() for name in old.thresholds)
+    made = grown.grown(old, narrow, source)
+    made.verify()
+    assert (made.weights["conv2"][:16] == old.weights["conv2"][:, :8]).all() and (made.weights["conv1"] == old.weights["conv1"][:8]).all()
+    halved = grown.grown(old, few, source)
+    halved.verify()
+    pairs = old.weights["conv1"][:, ::2] + old.weights["conv1"][:, 1::2]
+    assert (halved.weights["conv1"] == np.where(pairs == 1, old.weights["conv1"][:, ::2], pairs // 2)).all()
+    assert (halved.thresholds["conv1"] == old.thresholds["conv1"] // 2).all()
+    images = strategies.images(4, 4, 16)
+    inputs = [inference.layers(network, images)["input"] for network in (old, halved)]
+    assert (inputs[0][:, ::2] == inputs[1]).all()
 
 
 def test_the_table_of_ablations(tmp_path, capsys, monkeypatch):
