@@ -32,22 +32,23 @@ def fewer_levels(weights, old, new):
 
 def grown(network, topology, source):
     """`Network` of `topology` with what `network` has of its weights and thresholds, and signs drawn from `source`."""
-    weights, thresholds = {}, {}
     before, after = network.topology.ops[0].planes, topology.ops[0].planes
+    ratio = sum(before) // sum(after)  # of levels, in the layers that read the code
+    readers = {op.name for op in topology.ops if topology.ops[0].name in op.inputs}
+    weights, thresholds = {}, {}
     for name, shape in topology.weight_shapes().items():
         old = bits.from_bits(network.weights[name])
-        ratio = 1
-        if before != after and network.topology.ops[0].name in topology[name].inputs:
-            old, ratio = fewer_levels(old, before, after), sum(before) // sum(after)
+        if name in readers and ratio > 1:
+            old = fewer_levels(old, before, after)
         new = source.choice(np.array([-1, 1], np.int8), shape)
         common = tuple(slice(min(pair)) for pair in zip(old.shape, shape))
         new[common] = old[common]
         weights[name] = bits.to_bits(new)
-        if name in network.thresholds:
-            values = np.zeros(topology.threshold_shape(name), np.int32)
-            kept = network.thresholds[name][:len(values)] // ratio
-            values[:len(kept)] = kept
-            thresholds[name] = values
+    for name, old in network.thresholds.items():
+        new = np.zeros(topology.threshold_shape(name), np.int32)
+        kept = old[:len(new)]
+        new[:len(kept)] = kept // ratio if name in readers else kept
+        thresholds[name] = new
     return Network(topology, weights, thresholds, network.training)
 
 
