@@ -316,7 +316,7 @@ def test_a_network_of_other_widths_begins_with_the_bits_of_a_trained_one():
     import topologies
 
     wide, narrow, few = (topologies.parsed(text, size=16) for text in ("16L 12 / 16; 32, 8", "16L 8 / 24; 32, 8", "8L 12 / 16; 32, 8"))
-    old, source = strategies.fill(wide, 3, 0.5), np.random.default_rng(0)
+    old, source = strategies.fill(wide, 3, 1), np.random.default_rng(0)
     same = grown.grown(old, wide, source)
     assert same.weights.keys() == old.weights.keys() and all((same.weights[name] == old.weights[name]).all() for name in old.weights)
     assert old.thresholds and all((same.thresholds[name] == old.thresholds[name]).all() for name in old.thresholds)
