@@ -44,11 +44,12 @@ TINY = (
     "16 / 64 / 128 128; 256, 64", "16 / 64 / 128 128; 384, 64", "16 / 64 / 128 192g2; 384, 64", "16 / 64 / 128 160g2; 512, 64",
     "16 / 64 / 144 144; 256, 64", "16 / 64 / 160g2 256g4; 256, 64", "32 / 64 / 128 128g2; 256, 64")
 PLANNED = (
+    "96s 120 / 192 / 384v; flatten 512, 32", "16L 96s 136 / 192 / 384v; flatten 512, 32",
     "8L 80s 96 96 / 192 / 384v; flatten 512, 32", "8L 128s 128 / 176 / 384v; flatten 512, 32", "8L 96s 144 / 192 / 384v; flatten 512, 32",
     "8L 96s 128 / 192 / 384v; flatten 512, 32", "8L 96s 96 96 / 192 / 384v; flatten 512, 32", "8L 96s 128 / 224 / 384v; flatten 512, 32",
     "8L 96s 96 / 192 192 / 384v; flatten 512, 32", "8L 96s 128 / 192 / 512v; flatten 512, 32", "8L 64s 64 / 192 / 384v; flatten 256, 32",
     "8L 48s 48 48 / 192 / 384v; flatten 256, 32", "8L 48s 64 / 192 / 384v; flatten 256, 32", "8L 48s 64 / 160 / 512v; flatten 256, 32")
-"""Topologies of fewer levels, for `fast` and `tiny`."""
+"""Topologies of fewer channels or levels, for `fast` and `tiny`."""
 HEAD = ("| blocks; latent, hidden | MMAC | weight bits | cycles a frame | all weights on the chip | training | validation |\n"
         f"|{'---|' * 7}")
 
@@ -129,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("topologies", nargs="*", default=FAST + TINY)
     parser.add_argument("--target", choices=list(TARGETS), default="ice40")
-    parser.add_argument("--planned", action="store_true", help="the candidates with fewer levels, in place of the table")
+    parser.add_argument("--planned", action="store_true", help="the candidates with fewer channels or levels, in place of the table")
     parser.add_argument("--train", action="store_true", help="train them, minutes each")
     parser.add_argument("--epochs", type=int, default=EPOCHS, help=f"of --train (default: {EPOCHS})")
     parser.add_argument("--out", type=Path, metavar="FILE.json", help="of --train: where the epochs of one topology are kept")
