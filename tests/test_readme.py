@@ -27,10 +27,10 @@ def test_the_tables_of_builds_and_checkpoints_are_up_to_date():
     assert subprocess.run(command, cwd=ROOT).returncode == 0, "run python docs/benchmarks/readme.py"
 
 
-@pytest.mark.slow
-def test_the_output_that_is_shown_is_that_of_today(tmp_path):
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
-    assert shown.updated(README, lambda command: shown.shell(command, tmp_path)) == README, "run python docs/benchmarks/shown.py"
+@pytest.mark.parametrize("page", [pytest.param(path, marks=[pytest.mark.slow] * (path.name == "README.md")) for path in shown.PAGES],
+                         ids=lambda path: path.name)
+def test_the_output_that_is_shown_is_that_of_today(page):
+    assert shown.today(page) == page.read_text(encoding="utf-8"), "run python docs/benchmarks/shown.py"
 
 
 def test_which_lines_of_an_output_are_shown():

@@ -1,6 +1,6 @@
-"""Writes the output that README.md shows below its commands.
+"""Writes the output that README.md and pages of docs/ show below their commands.
 
-    python docs/benchmarks/shown.py            types the commands in an empty folder, and rewrites README.md; minutes
+    python docs/benchmarks/shown.py            types the commands in empty folders, and rewrites the pages; minutes
     python docs/benchmarks/shown.py --check    exit code 1 if it is out of date
 
 Between `<!-- shown: TEXT | TEXT -->` and `<!-- end -->` stands what the commands of the block above print on stdout: the lines that begin
@@ -17,7 +17,7 @@ from pathlib import Path
 from marked import END
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+PAGES = ROOT / "README.md", ROOT / "docs/cil-paper.md"
 BLOCK = re.compile(rf"((?:^    .*\n)+)\n(<!-- shown: (.*) -->\n)(?:.*\n)*?(?={END})", re.M)
 
 
@@ -43,18 +43,24 @@ def updated(text, typed):
     return BLOCK.sub(block, text)
 
 
+def today(page):
+    """The text of a page with the output of today."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "docs").symlink_to(ROOT / "docs")
+        return updated(page.read_text(encoding="utf-8"), lambda command: shell(command, folder))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    text = README.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "docs").symlink_to(ROOT / "docs")
-        new = updated(text, lambda command: shell(command, folder))
-    if check:
-        return int(new != text)
-    README.write_text(new, encoding="utf-8")
-    return 0
+    old = 0
+    for page in PAGES:
+        text, new = page.read_text(encoding="utf-8"), today(page)
+        old += new != text
+        if not check:
+            page.write_text(new, encoding="utf-8")
+    return int(check and old > 0)
 
 
 if __name__ == "__main__":

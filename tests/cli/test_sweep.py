@@ -1,6 +1,10 @@
 """The grid, its runs and their table, what goes on after an interrupt, refusals."""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +33,23 @@ def test_the_table_as_csv(cli, refused, tmp_path):
     assert naive == "naive,0" + 12 * "," and cumulative == "cumulative,0" + 12 * ","
     assert refused(*flags, *BASE, "--csv", "b.csv") == (2, "fbnn-hw sweep: --csv after cil: each run of a sweep has its own, expected none")
     assert refused(*flags[:-1], "a.txt", *BASE) == (2, "fbnn-hw sweep: --csv a.txt: expected a file name that ends in .csv")
+
+
+def test_the_page_draws_the_table(cli, tmp_path):
+    """The program of docs/cil-paper.md, on the columns that a sweep writes; a row without runs is left out."""
+    pytest.importorskip("matplotlib")
+    (code,) = re.findall("```python\n(.*?)```", (Path(__file__).parents[2] / "docs/cil-paper.md").read_text(encoding="utf-8"), re.S)
+    table = tmp_path / "buffers.csv"
+    for over in (("--over", "strategy", "replay", "icarl"), ()):
+        assert cli("sweep", tmp_path / "runs", "--csv", table, *over, "--over", "buffer-mb", "1", "2", "5", "--table", *BASE)[0] == 0
+        head, *rows = [line.split(",") for line in table.read_text().splitlines()]
+        for i, row in enumerate(rows[:-1]):
+            row[head.index("a_final")], row[head.index("a_final_deviation")] = str(0.5 + i / 100), "0.01" if i else ""
+        table.write_text("\n".join(map(",".join, [head, *rows])) + "\n")
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "buffers.png").read_bytes()[:4] == b"\x89PNG"
+        (tmp_path / "buffers.png").unlink()
 
 
 @pytest.mark.slow
