@@ -2,6 +2,7 @@
 
     python docs/benchmarks/synthesis.py rtl_out/3mb-10c-ice40-*
     python docs/benchmarks/synthesis.py rtl_out/0.5mb-10c-ecp5-25f-* --top accelerator_wb     # with the wrapper around it
+    python docs/benchmarks/synthesis.py rtl_out/0.5mb-10c-generic-* --target ecp5-25f         # the Verilog of generic, for a part
 
 Reads accelerator.v as it lies in the folder.  3mb on ice40 takes about two minutes.  A carry cell takes two LUTs on ECP5, one on Gowin; a
 RAMB36 is two blocks.
@@ -50,22 +51,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="+", type=Path)
     parser.add_argument("--top", default="accelerator", metavar="NAME", help="top module, a wrapper of the folder (default: accelerator)")
+    parser.add_argument("--target", choices=sorted(COMMANDS), help="the part, of a folder of generic (default: the folder's target)")
     args = parser.parse_args()
     folders = args.folder
     if len(folders) > 1:  # a process for each: see area.py
         for folder in folders:
-            subprocess.run([sys.executable, __file__, folder, "--top", args.top], check=True)
+            subprocess.run([sys.executable, __file__, folder, "--top", args.top, *(["--target", args.target] if args.target else [])],
+                           check=True)
         return
     [folder] = folders
     start = time.monotonic()
     estimate = json.loads((folder / "estimate.json").read_text())
     config = AcceleratorConfig.from_json((folder / "config.json").read_text())
-    cells = measure(folder, estimate["target"], config, args.top)
+    target = args.target or estimate["target"]
+    cells = measure(folder, target, config, args.top)
     blocks = BLOCKS | dict.fromkeys(GOWIN_BLOCKS, 1)
     print(json.dumps({
         "folder": folder.name, "luts": sum(LUTS.get(cell, 0) * n for cell, n in cells.items()), "luts_estimated": estimate["lut4"],
         "blocks": sum(blocks.get(cell, 0) * n for cell, n in cells.items()),
-        "blocks_estimated": sum(TARGETS[estimate["target"]].blocks_of(config).values()),
+        "blocks_estimated": sum(TARGETS[target].blocks_of(config).values()),
         "cells": {cell: n for cell, n in cells.items() if not cell.startswith("$")},
         "seconds": round(time.monotonic() - start, 1)}), flush=True)
 

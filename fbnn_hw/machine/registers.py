@@ -150,4 +150,12 @@ def geometry(config: AcceleratorConfig) -> dict[str, tuple[int, str]]:
         "PLANES": (plan.planes, "planes of the mirror of the weights"), "FORGETS": (int(plan.forget), "1: a class can be forgotten"),
         "TABLE": (plan.learn_base, "the first row of the classes: counters and mirror"), "TABLE_ROWS": (plan.class_rows, "how many"),
         "SLOTS": (plan.slots, "exemplars that there is room for"), "SLOTS_BASE": (plan.slots_base, "the first row of the exemplars"),
-        "SLOT_ROWS": (plan.slot_rows, "rows of an exemplar")}
+        "SLOT_ROWS": (plan.slot_rows, "rows of an exemplar"),
+        "SNAPSHOT_BYTES": (snapshot_bytes(plan), "most bytes of a snapshot of the driver")}
+
+
+def snapshot_bytes(plan: LearnPlan) -> int:
+    """Bytes of a snapshot of the driver fbnn.c where every slot has an exemplar; a learner of means or prototypes keeps none."""
+    row = plan.pixels * -(-plan.lanes // 8)
+    exemplars = 0 if plan.adds else plan.slots
+    return 37 + 4 * plan.max_classes + plan.class_rows * row + exemplars * (2 + plan.slot_rows * row)

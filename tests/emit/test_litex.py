@@ -58,10 +58,13 @@ endmodule
 
 
 def statements(made, images, csrs):
-    """What the bus master does: the id in a CSR, then each image, its interrupt, its class and its logits."""
-    status, interrupt, pixels, result = (ORIGIN + BY_NAME[name].offset for name in ("STATUS", "INTERRUPT", "PIXELS", "RESULT"))
+    """What the bus master does: the id in a CSR, weights that are loaded, then each image, its interrupt, its class and its logits."""
+    status, interrupt, pixels, result, weights = (
+        ORIGIN + BY_NAME[name].offset for name in ("STATUS", "INTERRUPT", "PIXELS", "RESULT", "WEIGHTS"))
     lines = [f"show({csrs['config']});", f"show({ORIGIN + BY_NAME['CONFIG'].offset});", f"write({csrs['ev_enable']}, 1);",
              f"write({interrupt}, {DONE});"]
+    if made.config.loads:
+        lines += [f"write({weights}, 32'd{word});" for word in np.frombuffer(made.read("weights.bin"), "<u4")]
     for data in made.pixels(images):
         for word in np.frombuffer(data + bytes(-len(data) % 4), "<u4"):
             lines += [f"until_bit({status}, {BY_NAME['STATUS'].fields[3].mask});", f"write({pixels}, 32'd{word});"]
@@ -103,11 +106,12 @@ def soc_of(made):
 
 
 @pytest.mark.skipif(not shutil.which("iverilog"), reason="no iverilog (Debian: apt-get install iverilog)")
-@pytest.mark.parametrize("target", ["generic", "ice40"])
-def test_a_soc_of_litex_classifies(target, tmp_path, monkeypatch):
-    """Weights in a memory, and as a stream; the interrupt comes with the result and goes with it."""
+@pytest.mark.parametrize("target, options", [("generic", {}), ("ecp5-25f", {}), ("ice40", {}), ("generic", {"weights": "ram"})],
+                         ids=["generic", "ecp5-25f", "ice40", "ram"])
+def test_a_soc_of_litex_classifies(target, options, tmp_path, monkeypatch):
+    """Weights in a memory, as a stream, and loaded over the bus; the interrupt comes with the result and goes with it."""
     pytest.importorskip("litex", reason="no litex (pip install 'fbnn-hw[litex]')")
-    made = design.generate(strategies.smallest(), target, out=tmp_path, wrapper="wishbone")
+    made = design.generate(strategies.smallest(), target, out=tmp_path, wrapper="wishbone", **options)
     images = strategies.images(7, 2, made.config.size)
     soc, csrs = soc_of(made)
     monkeypatch.chdir(tmp_path)
@@ -123,7 +127,7 @@ def test_a_soc_of_litex_classifies(target, tmp_path, monkeypatch):
         ports = ", .weights_data(weights[next]), .weights_valid(!rst), .weights_ready(take), .restart(again)"
         (tmp_path / "weights.hex").write_text("\n".join(f"{byte:02x}" for byte in (made.folder / "weights.bin").read_bytes()))
         sources.append(made.folder / "SB_SPRAM256KA.v")
-    else:
+    elif made.config.way == "memory":
         [hexes] = [source for source in sources if source.endswith(".hex")]
         shutil.copy(hexes, tmp_path)
     (tmp_path / "bench.v").write_text(BENCH % {"body": statements(made, images, csrs), "ports": ports, "tap": tap})

@@ -265,6 +265,7 @@ def test_snapshots_of_the_driver(learner):
         text = bus.many(["snapshot"])[0].split()
         assert text[0] == "0" and int(text[1]) * 2 == len(text[2])
         assert int(text[1]) == wake_up.formula(wake_up.constants(made), made.config.learning.slots)  # all are taken
+        assert int(text[1]) == wake_up.constants(made)["SNAPSHOT_BYTES"]
         assert bus.ask("restart") == [OK] and bus.ask("known") == [OK, 2]
         seed = random.randrange(1 << 30)
         print(f"seed {seed}")
@@ -277,6 +278,22 @@ def test_snapshots_of_the_driver(learner):
         bus.ask("identify")
         assert bus.ask("restore", text[2]) == [OK] and state(made, bus) == twin.snapshot()
         assert bus.many(["snapshot"])[0].split() == text
+
+
+def test_a_snapshot_under_other_weights_is_taken(learner, tmp_path):
+    """Its mark is that of the configuration, not of the network: another training of the same model takes up the learner's state."""
+    made, axi = learner
+    other = design.generate(strategies.fill(made.network.topology, 2), "ice40", out=tmp_path, learn=True, max_classes=4, exemplars=3,
+                            forget=True, wrapper="axi-lite" if axi else "wishbone")
+    assert other.config_id == made.config_id and other.read("weights.bin") != made.read("weights.bin")
+    [image] = hexes(made, strategies.images(3, 1, made.config.size))
+    with Bus(made, axi) as bus:
+        bus.ask("identify")
+        assert bus.ask("classify", 0, image)[0] == bus.ask("learn", 2)[0] == OK
+        text, kept = bus.many(["snapshot"])[0].split()[2], state(made, bus)
+    with Bus(other, axi) as bus:
+        bus.ask("identify")
+        assert bus.ask("restore", text) == [OK] and bus.many(["snapshot"])[0].split()[2] == text and state(made, bus) == kept
 
 
 def test_the_driver_gives_up_and_goes_on(learner):
@@ -325,6 +342,7 @@ def test_words_of_64_bits_and_an_answer_of_unknown(tmp_path):
             twin.learn(latent[None], [label])
         assert said == {0, 1} and state(made, bus) == twin.snapshot()
         kept = bus.many(["snapshot"])[0].split()[2]
+        assert len(kept) == 2 * wake_up.constants(made)["SNAPSHOT_BYTES"]
         assert bus.ask("forget", 1) == [OK]
         twin.forget(1)
         assert state(made, bus) == twin.snapshot() != kept
@@ -344,7 +362,7 @@ def test_the_driver_of_a_design_that_does_not_learn(plain):
 
 
 def test_what_a_wake_up_costs(tmp_path):
-    """A load takes five clocks a word, as docs/processor.md has it; a snapshot has the bytes of its formula."""
+    """A load takes five clocks a word, as docs/weights.md has it; a snapshot has the bytes of its formula."""
     made = design.generate(strategies.smallest_learner(), out=tmp_path, learn=True, max_classes=4, exemplars=9, **wake_up.ARRAY)
     found = wake_up.wake_up(made, strategies.images(3, 5, made.config.size))
     load, snapshot, restore = (found[call] for call in ("load", "snapshot", "restore"))
