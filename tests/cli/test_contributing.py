@@ -38,7 +38,7 @@ def test_the_verb_runs(monkeypatch, cli):
     assert cli("count", "--help")[0] == 0 and cli("count", "none.pt")[0] == 3
 
 
-@pytest.mark.parametrize("page", ["contributing.md", "own-board.md", "strategies.md", "architecture.md", "rtl.md"])
+@pytest.mark.parametrize("page", ["contributing.md", "own-board.md", "strategies.md", "architecture.md", "rtl.md", "lab.md"])
 def test_the_files_named_are_there(page):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     names = set(re.findall(r"`((?:fbnn_hw|tests|sim|docs|boards)/[\w./-]+\.\w+)", text))
