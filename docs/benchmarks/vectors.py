@@ -34,6 +34,7 @@ from fbnn_hw.data import folder
 from fbnn_hw.design.output import logits_hex
 from fbnn_hw.machine.protocol import Command
 from fbnn_hw.reference import inference
+from fbnn_hw.simulate.simulation import SOURCES
 
 LABEL = 3  # the lowest bit of the label in the port `command`
 BENCH = """// A lesson through testbench.v: each image, then its command; then all images once more, each logit against learned.hex.
@@ -46,27 +47,22 @@ module lesson;
     always #5 clk = !clk;
     initial #40 rst = 0;
 
-    reg [31:0] commands [0:IMAGES - 1], expected [0:LOGITS];  // and a word behind the last
+    reg [31:0] commands [0:IMAGES - 1];
     initial $readmemh("commands.hex", commands);
-    initial $readmemh("learned.hex", expected);
     reg [31:0] images = 1, learned = 0;
     wire [31:0] frames;
     wire answered, refused;
     wire asks = frames == learned + 1 && learned < IMAGES;
     testbench bench (.clk(clk), .rst(rst), .images(images), .stall(1'b0), .want_latent(1'b0), .ask({{1'b0, asks}}),
                      .request({{32'b0, commands[learned % IMAGES]}}), .answered(answered), .refused(refused), .frames(frames));
-    integer seen = 0, wrong = 0;
+    wire [31:0] seen, wrong;
+    logits_compared #(.COUNT(LOGITS), .FILE("learned.hex")) check (
+        .clk(clk), .taken(!rst && learned == IMAGES && bench.logit_valid && bench.logit_ready), .logit(bench.score),
+        .seen(seen), .wrong(wrong));
     always @(posedge clk) if (!rst) begin
         if (asks && answered) begin
             learned <= learned + 1;
             images <= learned + 1 == IMAGES ? 2 * IMAGES : images + 1;
-        end
-        if (learned == IMAGES && bench.logit_valid && bench.logit_ready) begin
-            if (bench.score !== $signed(expected[seen])) begin
-                $display("logit %0d: found %0d, expected %0d", seen, bench.score, $signed(expected[seen]));
-                wrong = wrong + 1;
-            end
-            seen = seen + 1;
         end
         if (frames == 2 * IMAGES) begin
             if (refused || wrong != 0 || seen != LOGITS) $fatal(1, "%0d logits of %0d, %0d wrong", seen, LOGITS, wrong);
@@ -76,37 +72,34 @@ module lesson;
     end
 endmodule
 """
-COPIED = "testbench.v", "accelerator.v", "weights.hex", "SB_SPRAM256KA.v"
-"""Files of a design that a simulation of it needs, where there are such."""
+COPIED = "sim.v", "weights.hex", *SOURCES
+"""Files of a design that the lesson needs, where there are such; `logits_compared` of sim.v."""
 
 
-def lesson(design, images, labels, names, out):
-    """Write the files of a lesson; {class: number} of it."""
-    learner = design.learner()
-    latents = inference.latents(design.network, images)
+def lesson(design, latents, labels, names, out):
+    """Write the files of a lesson of images with these latents; {class: number} of it."""
+    learner, commands = design.learner(), []
     numbers = {name: number for number, name in enumerate(design.classes)}
-    lines = []
-    for place, label in enumerate(labels):
-        latent = latents[place:place + 1]
+    for latent, label in zip(latents, labels):
         number = numbers.setdefault(names[label], len(numbers))
-        learner.learn(latent, [number])
-        lines.append(f"{place} {int(Command.LEARN) | number << LABEL:x}\n")
-    logits, commands = learner.logits(latents), "".join(line.split()[1] + "\n" for line in lines)
-    (out / "lesson.txt").write_text("".join(lines))
+        learner.learn(latent[None], [number])
+        commands.append(f"{Command.LEARN | number << LABEL:x}\n")
+    logits = learner.logits(latents)
+    (out / "lesson.txt").write_text("".join(f"{place} {command}" for place, command in enumerate(commands)))
     (out / "learned.hex").write_text(logits_hex(logits.ravel().tolist()))
     (out / "learned.snap").write_bytes(learner.snapshot())
     bench = out / "lesson"
     bench.mkdir(exist_ok=True)
-    parameters = re.sub(r"(?m)^(`define DUMP\(STEPS\)|`define MAX_IMAGES).*$",
-                        lambda line: line[1] + f" {2 * len(images)}" * ("MAX" in line[1]), design.read("parameters.vh").decode())
-    (bench / "lesson.v").write_text(BENCH.format(images=len(images), logits=logits.size))
-    (bench / "parameters.vh").write_text(parameters)
-    (bench / "commands.hex").write_text(commands)
-    (bench / "images.hex").write_text(2 * (out / "images.hex").read_text())
-    shutil.copy(out / "learned.hex", bench)
     for name in COPIED:
         if (design.folder / name).exists():
             shutil.copy(design.folder / name, bench)
+    shutil.copy(out / "learned.hex", bench)
+    parameters = re.sub(r"(?m)^(`define DUMP\(STEPS\)|`define MAX_IMAGES).*$",
+                        lambda line: line[1] + f" {2 * len(latents)}" * ("MAX" in line[1]), design.read("parameters.vh").decode())
+    (bench / "parameters.vh").write_text(parameters)
+    (bench / "lesson.v").write_text(BENCH.format(images=len(latents), logits=logits.size))
+    (bench / "commands.hex").write_text("".join(commands))
+    (bench / "images.hex").write_text(2 * (out / "images.hex").read_text())
     return numbers
 
 
@@ -125,8 +118,9 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "images.hex").write_text(bits.bytes_hex(b"".join(bytes(image) for image in design.pixels(images))))
     if design.config.learning:
-        logits = design.learner().logits(inference.latents(design.network, images))
-        print(lesson(design, images, labels, data.classes, args.out))
+        latents = inference.latents(design.network, images)
+        logits = design.learner().logits(latents)
+        print(lesson(design, latents, labels, data.classes, args.out))
     else:
         logits = inference.logits(design.network, images)
     (args.out / "expected.hex").write_text(logits_hex(logits.ravel().tolist()))

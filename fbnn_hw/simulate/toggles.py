@@ -9,6 +9,7 @@ from ..machine.protocol import Command, Space
 from ..reference import inference
 from ..targets import asic
 from . import netlist, simulation
+from .bench import bench
 
 LESSONS = 4
 """How often a design that learns learns an image as its next class.  The first lessons have few exemplars to replay."""
@@ -127,9 +128,9 @@ def lesson(design, image, gates: netlist.Gates, memories: list, nets: list) -> S
         simulation._start(design, built, work, image.repeat(2, 0), (False, False), arguments, test="lessons",
                           more={"BENCH_LESSONS": LESSONS, "BENCH_REQUEST": Command.LEARN | label << 3})
         found = map(int, (work / "found.txt").read_text().split())
-        logits = [int(line.split()[1]) for line in (work / "results.txt").read_text().splitlines() if line.startswith("logit ")]
+        logits = bench.read_results(work, plan.lanes, learner.known).logits.ravel()[-learner.known:].tolist()
     wrong = [address for (address, word), got in zip(words.items(), found, strict=True) if word != got]
-    if wrong or logits[-learner.known:] != learner.logits(latent)[0].tolist():
+    if wrong or logits != learner.logits(latent)[0].tolist():
         raise MismatchError(f"{design.folder}: after {LESSONS + 1} lessons the gates differ from the reference learner: "
-                            + (f"{len(wrong)} of {len(words)} words of class {label}" if wrong else f"logits {logits[-learner.known:]}"))
+                            + (f"{len(wrong)} of {len(words)} words of class {label}" if wrong else f"logits {logits}"))
     return read(work / FILE, memories, nets)["lesson"][LESSONS - 1]
