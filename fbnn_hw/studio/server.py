@@ -7,6 +7,7 @@ so that no page of another site can drive the board.
 import asyncio
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
@@ -25,6 +26,8 @@ from ..machine.protocol import CRC_BYTES, HEADER_BYTES, LONGEST_PAYLOAD
 ADDRESS = "127.0.0.1"
 NAMES = (ADDRESS, "localhost")
 READ_S, WRITE_S = 0.05, 5.0
+LEAVE_S = 2.0
+"""Seconds in which a page that is loaded again waits for the line that it had."""
 HEADERS_S = 5.0
 MOST_CONNECTIONS = 32
 """Connections at a time, the rest are closed at once, and seconds in which one must have sent its first request."""
@@ -103,6 +106,7 @@ class Studio:
             await page.close(REFUSED)
             return
         await page.accept()
+        await self._left()
         if self._in_use:
             await page.close(TAKEN, "another page has the board; close that one")
             return
@@ -115,6 +119,12 @@ class Studio:
                 await page.close(BROKEN, str(error).encode()[:120].decode(errors="ignore"))  # of 123 bytes that it may have
         finally:
             self._in_use = False
+
+    async def _left(self) -> None:
+        """Wait a little for the page before: one that is loaded again comes before its own line has ended."""
+        end = time.monotonic() + LEAVE_S
+        while self._in_use and time.monotonic() < end:
+            await asyncio.sleep(0.05)
 
 
 async def _both_ways(page: WebSocket, line: Transport) -> None:
