@@ -1,7 +1,7 @@
 """What a model's latents are worth for lessons in photographs: right answers after twenty pictures of each class, class after class.
 
     python docs/benchmarks/few_shot.py held-out teach.pt 0.5mb.pt --photographs tiny-imagenet-32.npz [--rules ...] [--draws N]
-    python docs/benchmarks/few_shot.py cifar100 teach.pt 0.5mb.pt --data-dir DIR [--unknown | --empty]
+    python docs/benchmarks/few_shot.py cifar100 teach.pt 0.5mb.pt --data-dir DIR [--unknown] [--empty]
 
 The first asks the twenty classes of Tiny ImageNet that no training of docs/benchmarks/extractor.py sees, by which shape, losses and rule
 are chosen.  The second asks the test images of CIFAR-100, and is for a file that is done.  Of each class drawn, twenty pictures are taught
@@ -11,7 +11,7 @@ else 1, and the score is 1 less for each weight of 3.
 
 With --empty a class "nothing" is taught before the others, from twenty pictures of one empty scene, or of twenty scenes: walls of a
 colour, in a light from a side, or what a lens out of focus sees.  Asked are other pictures of that scene, or other scenes, which should be
-"nothing".
+"nothing".  With --unknown beside it "unknown" is neither "nothing" nor a taught class.
 
 With --unknown the learner of the rule nearest-mean answers "unknown" by the limits that it learns from the lessons.  Asked are the eighty
 others of each class, which should not be unknown, and pictures of the classes that were not drawn, which should.
@@ -133,10 +133,14 @@ def scene(images, random):
     return picture_of_it
 
 
-def empty(network, images, latents, labels, classes, draws):
-    """Shares (draws, 4): of pictures of the empty scene that was taught, and of others, those that are "nothing"; of the taught classes
-    those that are right with that class beside them, and without it.
+def empty(network, images, latents, labels, classes, draws, unknown):
+    """Shares (draws, 6): of pictures of the empty scene that was taught, and of others, those that are "nothing", and those that get a
+    taught class; of the taught classes those that are right with that class beside them, and without it.  unknown: with limits.
     """
+    def taught_with(*lessons):
+        learner = summed(NEAREST_MEAN, network, *lessons, unknown=unknown)
+        return lambda asked: np.where(learner.unknown(asked), -1, learner.classify(asked)) if unknown else learner.classify(asked)
+
     shares = []
     for seed in range(draws):
         random = np.random.default_rng(seed)
@@ -146,14 +150,14 @@ def empty(network, images, latents, labels, classes, draws):
         taught, asked = draw(labels, classes, seed)
         truth = np.arange(1, classes + 1)
         for nothing in (same, others):
-            learner = summed(NEAREST_MEAN, network, np.concatenate([nothing[:TAUGHT], latents[taught.ravel()]]),
-                             np.concatenate([np.zeros(TAUGHT, int), truth.repeat(TAUGHT)]))
-            shares.append(((learner.classify(nothing[TAUGHT:]) == 0).mean(),
-                           (learner.classify(latents[asked.ravel()]) == truth.repeat(ASKED)).mean()))
-        alone = summed(NEAREST_MEAN, network, latents[taught.ravel()], (truth - 1).repeat(TAUGHT))
-        shares.append(((alone.classify(latents[asked.ravel()]) + 1 == truth.repeat(ASKED)).mean(),) * 2)
-    same, others, alone = np.array(shares).reshape(draws, 3, 2).transpose(1, 2, 0)
-    return np.stack([same[0], others[0], others[1], alone[0]], 1)
+            answer = taught_with(np.concatenate([nothing[:TAUGHT], latents[taught.ravel()]]),
+                                 np.concatenate([np.zeros(TAUGHT, int), truth.repeat(TAUGHT)]))
+            scenes = answer(nothing[TAUGHT:])
+            shares += (scenes == 0).mean(), (scenes > 0).mean()
+        shares.append((answer(latents[asked.ravel()]) == truth.repeat(ASKED)).mean())
+        alone = taught_with(latents[taught.ravel()], (truth - 1).repeat(TAUGHT))
+        shares.append((alone(latents[asked.ravel()]) + 1 == truth.repeat(ASKED)).mean())
+    return np.array(shares).reshape(draws, 6)
 
 
 def main():
@@ -176,16 +180,20 @@ def main():
     else:
         test = datasets.load("cifar100", args.data_dir, "test")
         images, labels = test.images, test.labels
-    columns = ("% known, unknown", "known, right", "others, unknown") if args.unknown else (
-        "% the same scene, nothing", "other scenes, nothing", "known, right", "without a class for nothing") if args.empty else ()
+    columns = ()
+    if args.unknown:
+        columns = "% known, unknown", "known, right", "others, unknown"
+    if args.empty:
+        columns = ("% the same scene, nothing", "a taught class", "other scenes, nothing", "a taught class", "known, right",
+                   "without a class for nothing")
     heads = ["; ".join(columns) or "% right", *(f"{count} classes" for count in args.classes)]
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
     for name in args.models:
         network = fbnn_hw.load(name)
         latents = integer_logits(network, images, "torch", latent=True)[1]
         if args.unknown or args.empty:
-            cells = [100 * (unknowns(network, latents, labels, count, args.draws, args.taught) if args.unknown else
-                            empty(network, images, latents, labels, count, args.draws)).mean(0) for count in args.classes]
+            cells = [100 * (empty(network, images, latents, labels, count, args.draws, args.unknown) if args.empty else
+                            unknowns(network, latents, labels, count, args.draws, args.taught)).mean(0) for count in args.classes]
             print(row_of_several(name, cells), flush=True)
             continue
         for rule in args.rules:
