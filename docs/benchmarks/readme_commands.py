@@ -34,7 +34,9 @@ GUIDES = tuple(f"docs/{name}.md" for name in (
     "benchmarks", "contributing", "lab"))
 PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
-LINE = re.compile(rf"^    (?:\(\w\) )?({PROGRAM} .*)$", re.M)
+LINE = re.compile(rf"^    (?:\(\w+\) )?({PROGRAM} .*)$", re.M)
+ROW = re.compile(r"^    \(\d+\) (.*)$", re.M)
+"""The command of a record, which boards.py types when it makes the record."""
 INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
 RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
@@ -72,6 +74,16 @@ SECONDS = 3 * 3600
 BEFORE = "fbnn-hw generate --model 0.5mb.pt --target ice40 --learn --max-classes 16"
 TEACH = "fbnn-hw generate --model teach.pt --target ice40 --learn nearest-mean --unknown --forget"
 """What README has made when a reader comes to another page; the ready image, which pages on a first board take."""
+YOUNGEST = '"$(ls -td rtl_out/*-*-*/ | head -1)"'
+MUG = "fbnn-hw learn --board interpreted --label mug docs/pictures/mug/*.jpg --resize"
+PREPARED = (
+    (r"mine\.pt", "test -e mine.pt", "fbnn-hw train --model tiny --data pictures --resize --epochs 1 --out mine.pt"),
+    (r"--bitstream", f"test -d {YOUNGEST}build-icebreaker", "fbnn-hw build --board icebreaker"),
+    (r"^fbnn-hw device", f"grep -q ov7670 {YOUNGEST}config.json", f"{TEACH} --camera ov7670 --keep"),
+    (r"taught\.snapshot", "test -e taught.snapshot", f"{MUG} --snapshot taught.snapshot"),
+    (r"kept\.bin", "test -e kept.bin", f"{MUG} --flash-slots kept.bin"),
+    (r"learned-\w+\.snapshot", "test -e learned-virtual.snapshot", f"{MUG} --snapshot learned-virtual.snapshot"))
+"""What a page takes as given, where no line before has made it: (pattern of a line that takes it, a test, the line that makes it)."""
 PROGRAMS = re.compile(r"`(\w+\.py)`[^`]*(?:`[^`.]+`[^`]*)*:\n\n```python\n(.*?)```", re.S)
 """A reader's program: its file's name stands in the sentence before it."""
 
@@ -88,7 +100,7 @@ class Command:
     @property
     def shell(self):
         """What is run."""
-        text = self.text.replace("DIR", '"$(ls -td rtl_out/*-*-*/ | head -1)"')
+        text = self.text.replace("DIR", YOUNGEST)
         for said, typed in (("--port auto", "--board virtual"), ("learned-board", "learned-virtual"),
                             ("--images pictures/", "--images pictures/train")):
             text = text.replace(said, typed)
@@ -123,7 +135,9 @@ def commands(page, text):
         lines.setdefault(words.strip())
         if then := re.search(r"then: (fbnn-hw .*)", comment):
             lines.setdefault(then[1].strip())
-    return [Command(page, line, *(("skip", "makes figures of its page") if page in GUIDES and RECORD.search(line) else rule(line)))
+    rows = ROW.findall(text)
+    return [Command(page, line, *(("skip", "boards.py types it, which keeps the record") if line in rows else
+                                  ("skip", "makes figures of its page") if page in GUIDES and RECORD.search(line) else rule(line)))
             for line in lines]
 
 
@@ -210,7 +224,11 @@ def reason(command, args):
 
 
 def report(command, place, variables):
-    """Run a command and print its line; returns whether it failed."""
+    """Run a command, after what it takes as given, and print its line; returns whether it failed."""
+    for pattern, test, maker in PREPARED:
+        if re.search(pattern, command.text) and not re.search(f"--(out|save|snapshot|flash-slots) {pattern}", command.text):
+            subprocess.run(["bash", "-c", f"{test} || {maker}"], cwd=place, env=variables, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     code, seconds, words = run(command, place, variables)
     print(f"{code:4} {seconds:7.1f} s  {command.shell}{f'  ({words})' if code else ''}", flush=True)
     return code not in command.codes
