@@ -32,6 +32,10 @@ BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|latent|cost): [^>]+) -->\n).*?(<
 DEFAULTS = {field.name: field.default for field in fields(CilConfig) if field.name in CHOICES}
 LATENT, EXTRACTOR, SEEDS = "latent", "fe", 3
 """The run of the queue that has all rows of latent replay from one extractor; the name of that; how many seeds of each row."""
+ABOVE = "[above](#latent-replay-of-10-mb)"
+"""Where finished runs of a row of `trained` stand before all of them are done."""
+PARTS = {"chip50-gumbel-up5k.json": " (28 more than a UP5K takes)", "chip50-gumbel-2mb.json": " (planned on an ECP5-85F)"}
+"""{file of `chips`: what is to be said of its exemplars}, by `fbnn-hw generate --learn --start empty --max-classes 50`."""
 LOSSES = [(loss, balanced) for loss in ("cce", "focal", "sh") for balanced in (False, True)]
 
 
@@ -45,7 +49,7 @@ def trained(label, name):
 
 
 def printed_recipe():
-    """The recipe that the paper prints, on `0.5mb`."""
+    """The paper's rate, batch, stop and c on `0.5mb`."""
     yield next(trained("supervised", "paper"))
     for label, flags in (("latent 5 Mb, CCE, not weighted", ""), ("latent 5 Mb, CCE, weighted", "--balanced"),
                          ("latent 5 Mb, FCCE, weighted", "--loss focal --balanced"), ("latent 5 Mb, SH, weighted", "--loss sh --balanced"),
@@ -117,17 +121,22 @@ class Folder:
         self.latents = results(lines) if lines.exists() else []
 
     def runs(self, row):
-        """(results, what is missing as text or None) of a row of the paper; (None, None) where the queue has no run of it."""
+        """(results, what is missing as text or None) of a row of the paper; (None, None) where the queue has no run of it.
+
+        All rows of latent replay from `EXTRACTOR` are made by one run, so the hours of that run stand beside each of them.
+        """
         given = parsed(row)
         own = key(row.verb, given)
         if row.verb == "cil" and own[1] == EXTRACTOR and choices(given)["replay"] == "latent":
             done = [run for run in self.latents if all(run["config"][name] == value for name, value in choices(given).items())]
-            return done, None if len(done) == SEEDS else f"{len(done)} of {SEEDS}; the run `{LATENT}`"
+            hours = sum(run.core_hours for run in self.queue if run.name == LATENT)
+            return done, None if len(done) == SEEDS else f"{len(done)} of {SEEDS}; {hours:.1f} h for all latent rows"
         if own not in self.planned:
             return None, None
         done = [recorded.upgrade(json.loads(path.read_text())) for path, _ in self.planned[own] if path.exists()]
         hours = sum(hours for path, hours in self.planned[own] if not path.exists())
-        return done, f"{len(done)} of {len(self.planned[own])}; {hours:.1f} h" if hours else None
+        shown = f", {ABOVE}" * bool(done and row.label.endswith(": final"))
+        return done, f"{len(done)} of {len(self.planned[own])}{shown}; {hours:.1f} h" if hours else None
 
     def compared(self, row):
         """(the row beside the paper's values, what is missing); None where the queue has no run of it."""
@@ -176,7 +185,8 @@ class Folder:
         chips = [(name, run) for name, run in found if "summary" in run]  # the pattern may name results of others, too
         for name, run in sorted(chips, key=lambda pair: -pair[1]["summary"]["chip"]["a_final"][0]):
             config, summary = run["config"], run["summary"]
-            kept = f", {config['slots']:,} exemplars, counters of {config['counter_bits']} bits" if config["replays"] else ""
+            note = PARTS.get(name, "")
+            kept = f", {config['slots']:,} exemplars{note}, counters of {config['counter_bits']} bits" if config["replays"] else ""
             cells = {learner: f"{100 * value:.2f} +- {100 * deviation:.2f}" for learner, (value, deviation) in
                      ((learner, of["a_final"]) for learner, of in summary.items())}
             yield (f"{config['rule']}{kept}", cells["chip"], f"{summary['chip']['memory_bits'] / 1e6:.3f}",
