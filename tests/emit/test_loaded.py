@@ -3,18 +3,23 @@
 import random
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+import fbnn_hw
 from fbnn_hw import design
 from fbnn_hw.base.errors import FbnnError
+from fbnn_hw.compile.plan import plan
 from fbnn_hw.machine.registers import BY_NAME
 from fbnn_hw.reference import inference
 from fbnn_hw.rtl.weight_file import WeightFile
+from fbnn_hw.targets import TARGETS
 from tests import strategies
 from tests.emit.bus import Bus
 from tests.emit.test_registers import BIT, DAMAGED, OK, PIXELS, STATUS, STRANGE, UNFIT, hexes
@@ -188,3 +193,25 @@ def test_a_file_byte_by_byte(tmp_path):
     assert state[:3] == [0, 1, 0] and memory == [[None] * width for _ in words]
     at = draw.randrange(4, len(file))
     assert run(file[:at] + bytes([file[at] ^ 1]) + file[at + 1:])[1][:3] == [0, 0, 1]
+
+
+def test_what_a_configuration_depends_on(monkeypatch):
+    """As docs/weights.md says of networks after tape-out; the room that docs/benchmarks/room.py makes changes no answer."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "benchmarks")
+    import room
+
+    plain, other, listed = (fbnn_hw.load(name) for name in ("0.5mb.pt", "0.5mb-t.pt", "fast.pt"))
+
+    def config(network):
+        return plan(network, TARGETS["generic"], 4, 16, 8, weights="ram").config.id
+
+    def scaled(network, factor):
+        return replace(network, thresholds={name: (values * factor).astype(values.dtype) for name, values in network.thresholds.items()})
+
+    assert config(plain) != config(other) == config(scaled(other, 0)) == config(scaled(other, 1.5))
+    assert config(listed) == config(scaled(listed, 0.5)) and config(listed) not in (config(scaled(listed, 0)), config(scaled(listed, 1.5)))
+    made = [room.roomy(network, other, 16) for network in (plain, other)]
+    assert len({config(network) for network in made}) == 1 and config(made[0]) not in (config(plain), config(other))
+    images = strategies.images(5, 3, 32)
+    before, after = (inference.logits(network, images) for network in (plain, made[0]))
+    assert (after[:, :10] == before).all() and (after.argmax(1) == before.argmax(1)).all()
