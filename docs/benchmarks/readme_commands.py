@@ -16,6 +16,7 @@ which runs none.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -36,7 +37,8 @@ PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *G
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w+\) )?({PROGRAM} .*)$", re.M)
 ROW = re.compile(r"^    \(\d+\) (.*)$", re.M)
-"""The command of a record, which boards.py types when it makes the record."""
+CLOCKS = Path(__file__).parent / "icetime.json"
+"""Commands of records: boards.py and icetime.py type them, and keep what came out."""
 INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
 RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
@@ -135,8 +137,8 @@ def commands(page, text):
         lines.setdefault(words.strip())
         if then := re.search(r"then: (fbnn-hw .*)", comment):
             lines.setdefault(then[1].strip())
-    rows = ROW.findall(text)
-    return [Command(page, line, *(("skip", "boards.py types it, which keeps the record") if line in rows else
+    rows = ROW.findall(text) + [row["command"] for row in json.loads(CLOCKS.read_text()).values()]
+    return [Command(page, line, *(("skip", "the program that keeps the record types it") if line in rows else
                                   ("skip", "makes figures of its page") if page in GUIDES and RECORD.search(line) else rule(line)))
             for line in lines]
 

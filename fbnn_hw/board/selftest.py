@@ -55,18 +55,19 @@ def checks(board, design, count=IMAGES, progress=silent, kept=None):
             board.client.reset()
     except FbnnError as error:
         results.append(_state_entry(error))
-    try:
-        results += _entries_of("logits", lambda: inference_checks(board, design, images, progress))
-        if board.learns:
-            results += _entries_of("lesson", lambda: lesson_checks(board, design, images))
-        results += _entries_of("link", lambda: [link_check(board)])
-        results += _entries_of("time-out", lambda: [time_out_check(board)])
-    except BaseException:
-        if before is not None and not board.simulated:
-            path = board.restore_interrupted(before)
-            if path and kept:
-                kept(path)
-        raise
+    with board.erased():
+        try:
+            results += _entries_of("logits", lambda: inference_checks(board, design, images, progress))
+            if board.learns:
+                results += _entries_of("lesson", lambda: lesson_checks(board, design, images))
+            results += _entries_of("link", lambda: [link_check(board)])
+            results += _entries_of("time-out", lambda: [time_out_check(board)])
+        except BaseException:
+            if before is not None and not board.simulated:
+                path = board.restore_interrupted(before)
+                if path and kept:
+                    kept(path)
+            raise
     if before is not None:
         try:
             board.chip.restore(before, board.client.name)

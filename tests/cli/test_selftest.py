@@ -56,6 +56,9 @@ class FakeBoard:
     def held_design(self):
         return DESIGN
 
+    def erased(self):
+        return nullcontext()
+
     def classify(self, images, progress=silent):
         if self.refuses or self.dead:
             raise InputError(self.refuses or "no answer")

@@ -23,6 +23,7 @@ from fbnn_hw.ir.network import LATENT
 from fbnn_hw.link.client import Client
 from fbnn_hw.link.transport import Serial
 from fbnn_hw.machine import protocol
+from fbnn_hw.machine.line import DEFAULT_BAUD
 from fbnn_hw.machine.protocol import ERROR, LOGITS, REPLY, Opcode, Space
 from fbnn_hw.machine.protocol import LATENT as WITH_LATENT
 from fbnn_hw.reference import inference
@@ -90,6 +91,21 @@ def test_a_lesson_is_that_of_the_reference(family, target, made):
         assert board.names[-1] == "cat" and board.chip.snapshot() == learner.snapshot()
         assert (board.classify(images).logits == learner.logits(latents)).all()
     assert len(notes) == 1 and "nothing of the gates" in notes[0]
+
+
+@pytest.mark.parametrize("family", ["replay", "nearest"])
+def test_a_self_test_of_a_board_that_was_taught(family, made, monkeypatch):
+    """It erases what was taught, so the answers are of the design's classes; at the end the board knows all again."""
+    monkeypatch.setattr(selftest, "InterpretedBoard", ())  # which it would refuse
+    design = made(family, "ice40")
+    with Board.interpreted(design) as board:
+        board.learn(strategies.images(3, 6, 8), "cat", passes=1)
+        names, taught = board.names, board.chip.snapshot()
+        board.client.transport.baud = DEFAULT_BAUD
+        entries = {entry["check"]: entry for entry in selftest.checks(board, design, 4)}
+        for name in "logits" if design.config.classes else "latents", "lesson", "reset and restore":
+            assert entries[name]["passed"], entries
+        assert board.names == names and names[-1] == "cat" and board.chip.snapshot() == taught
 
 
 @pytest.mark.parametrize("name, target, options", quick(
