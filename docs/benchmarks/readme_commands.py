@@ -64,7 +64,7 @@ RULES = (
     (r"^fbnn-hw flash", "dry", ""),
     (r"docs/benchmarks/fits\.py|--model small\.pt|smallest\.pt", "long", ""),
     (r"^pip install (-e|'\.\[)", "long", ""),
-    (r"--scenario|--data (cifar10|pictures)|mine\.pt|classify --board interpreted|--port auto", "long", ""),
+    (r"--scenario|--data (cifar10|pictures)|mine\d*\.pt|classify --board interpreted|--port auto", "long", ""),
     (r"--images ([48]0\b|pictures)", "long", ""),
     (r"^fbnn-hw (build|learn|train|reproduce .*--run|sweep|pretrain)\b", "long", ""),
     (r"^(fbnn-hw|python docs/(benchmarks|examples)/|python -c|pip install \.)", "run", ""))
