@@ -106,7 +106,7 @@ class Command:
         """What is run."""
         text = self.text.replace("DIR", YOUNGEST)
         for said, typed in (("--port auto", "--board virtual"), ("learned-board", "learned-virtual"),
-                            ("--images pictures/", "--images pictures/train")):
+                            ("--images pictures/", "--images few")):
             text = text.replace(said, typed)
         if self.kind == "serve":
             return f"timeout --signal INT 20 {text}"
@@ -191,6 +191,8 @@ for number, (pixels, label) in enumerate(zip(few.images.transpose(0, 2, 3, 1), f
     name = names.get(few.classes[label], few.classes[label])
     places = [Path("pictures", "test" if number % 5 == 0 else "train", name)]
     places += [Path(place) for place in ("cats", "plant") if name.startswith(place[:3])]
+    if name in names.values() and number < 25:
+        places.append(Path("few", name))
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(place / f"{len(list(place.iterdir())) + 1}.jpg", quality=95)
