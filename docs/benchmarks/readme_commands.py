@@ -191,7 +191,7 @@ for number, (pixels, label) in enumerate(zip(few.images.transpose(0, 2, 3, 1), f
     name = names.get(few.classes[label], few.classes[label])
     places = [Path("pictures", "test" if number % 5 == 0 else "train", name)]
     places += [Path(place) for place in ("cats", "plant") if name.startswith(place[:3])]
-    if name in names.values() and number < 25:
+    if name in names.values() and number < 60:
         places.append(Path("few", name))
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
