@@ -37,7 +37,7 @@ PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *G
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
 LINE = re.compile(rf"^    (?:\(\w+\) )?({PROGRAM} .*)$", re.M)
 ROW = re.compile(r"^    \(\d+\) (.*)$", re.M)
-CLOCKS = Path(__file__).parent / "icetime.json"
+CLOCKS = [row["command"] for row in json.loads((Path(__file__).parent / "icetime.json").read_text()).values()]
 """Commands of records: boards.py and icetime.py type them, and keep what came out."""
 INLINE = re.compile(rf"`({PROGRAM} [^`\n]+)`")
 RULES = (
@@ -88,6 +88,11 @@ PREPARED = (
     (r"kept\.bin", "test -e kept.bin", f"{MUG} --flash-slots kept.bin"),
     (r"learned-\w+\.snapshot", "test -e learned-virtual.snapshot", f"{MUG} --snapshot learned-virtual.snapshot"))
 """What a page takes as given, where no line before has made it: (pattern of a line that takes it, a test, the line that makes it)."""
+TYPED = ("DIR", YOUNGEST), ("--port auto", "--board virtual"), ("learned-board", "learned-virtual"), ("--images pictures/", "--images few")
+"""(words of a line, what is typed for them)."""
+SHORTER = ((r"--epochs \d+", "--epochs 1"), (r"(--over seed \d+)( \d+)+", r"\1"), (r"(chip-cil .*--seeds) \d+", r"\1 1"),
+           (r"(reproduce .*--seeds \d+)( \d+)+", r"\1"))
+"""(pattern, words) of a training with one epoch, and with one seed where it has several."""
 PROGRAMS = re.compile(r"`(\w+\.py)`[^`]*(?:`[^`.]+`[^`]*)*:\n\n```python\n(.*?)```", re.S)
 """A reader's program: its file's name stands in the sentence before it."""
 
@@ -104,9 +109,8 @@ class Command:
     @property
     def shell(self):
         """What is run."""
-        text = self.text.replace("DIR", YOUNGEST)
-        for said, typed in (("--port auto", "--board virtual"), ("learned-board", "learned-virtual"),
-                            ("--images pictures/", "--images few")):
+        text = self.text
+        for said, typed in TYPED:
             text = text.replace(said, typed)
         if self.kind == "serve":
             return f"timeout --signal INT 20 {text}"
@@ -122,11 +126,11 @@ class Command:
 
     @property
     def shorter(self):
-        """The command with one epoch of training, and with one seed where a training has several."""
-        text = re.sub(r"--epochs \d+", "--epochs 1", self.text)
-        text = re.sub(r"(--over seed \d+)( \d+)+", r"\1", text)
-        return replace(self, text=re.sub(r"--seeds \d+( \d+)*", "--seeds 1" if "chip-cil" in text else "--seeds 0", text)
-                       if re.search("chip-cil|reproduce", text) else text)
+        """The command by `SHORTER`."""
+        text = self.text
+        for pattern, words in SHORTER:
+            text = re.sub(pattern, words, text)
+        return replace(self, text=text)
 
 
 def commands(page, text):
@@ -139,7 +143,7 @@ def commands(page, text):
         lines.setdefault(words.strip())
         if then := re.search(r"then: (fbnn-hw .*)", comment):
             lines.setdefault(then[1].strip())
-    rows = ROW.findall(text) + [row["command"] for row in json.loads(CLOCKS.read_text()).values()]
+    rows = ROW.findall(text) + CLOCKS
     return [Command(page, line, *(("skip", "the program that keeps the record types it") if line in rows else
                                   ("skip", "makes figures of its page") if page in GUIDES and RECORD.search(line) else rule(line)))
             for line in lines]
@@ -197,8 +201,8 @@ for number, (pixels, label) in enumerate(zip(few.images.transpose(0, 2, 3, 1), f
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(place / f"{len(list(place.iterdir())) + 1}.jpg", quality=95)
     if number < 1:
-        for file, side in ("x.png", 32), ("cat.png", 320), ("photo.jpg", 320):
-            Image.fromarray(pixels).resize((side, side * 3 // 4 if side > 32 else side)).save(file)
+        for file, size in ("x.png", (32, 32)), ("cat.png", (320, 240)), ("photo.jpg", (320, 240)):
+            Image.fromarray(pixels).resize(size).save(file)
 """
 DAY = "0 show cup/1.jpg\n0.15 press teach\n0.25 release teach\n"
 

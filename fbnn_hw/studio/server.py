@@ -7,7 +7,6 @@ so that no page of another site can drive the board.
 import asyncio
 import secrets
 import socket
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
@@ -63,7 +62,7 @@ class Studio:
     def __init__(self, page: str, opened: Callable[[], AbstractContextManager[Transport]], port: int, token: str | None = None):
         self.page, self.opened, self.port = page, opened, port
         self.token = token or secrets.token_urlsafe(16)
-        self._in_use = False
+        self._in_use = asyncio.Lock()
 
     @property
     def address(self) -> str:
@@ -106,11 +105,12 @@ class Studio:
             await page.close(REFUSED)
             return
         await page.accept()
-        await self._left()
-        if self._in_use:
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await self._in_use.acquire()
+        except TimeoutError:
             await page.close(TAKEN, "another page has the board; close that one")
             return
-        self._in_use = True
         try:
             with self.opened() as line:
                 await _both_ways(page, line)
@@ -118,13 +118,7 @@ class Studio:
             with suppress(RuntimeError, WebSocketDisconnect):  # the page may be gone, too
                 await page.close(BROKEN, str(error).encode()[:120].decode(errors="ignore"))  # of 123 bytes that it may have
         finally:
-            self._in_use = False
-
-    async def _left(self) -> None:
-        """Wait a little for the page before: one that is loaded again comes before its own line has ended."""
-        end = time.monotonic() + LEAVE_S
-        while self._in_use and time.monotonic() < end:
-            await asyncio.sleep(0.05)
+            self._in_use.release()
 
 
 async def _both_ways(page: WebSocket, line: Transport) -> None:
