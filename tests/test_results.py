@@ -45,7 +45,7 @@ def test_the_tables_of_the_papers_data_are_those_of_its_files(monkeypatch):
 
 
 def test_the_rows_of_latent_replay_find_their_runs(monkeypatch):
-    """Each row that the queue's run `latent` has finds the runs whose configuration its flags give, and no others."""
+    """Each row that the queue's runs `latent-s*` have finds the runs whose configuration its flags give, and no others."""
     monkeypatch.syspath_prepend(ROOT / "docs" / "benchmarks")
     import cil_rows
     import paper_tables

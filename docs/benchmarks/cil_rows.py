@@ -124,7 +124,9 @@ def main():
     parser.add_argument("--scenario", default="cifar10-4+3x2")
     parser.add_argument("--orders", action="store_true", help="seed N also draws order N of the later classes")
     parser.add_argument("--tuned", type=Path, help="runs of --rows tune, for --rows field")
-    parser.add_argument("--seeds", type=int, default=10)
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seeds", type=lambda text: range(int(text)), default=range(10), help="seeds 0 to N-1")
+    seeds.add_argument("--seed", dest="seeds", type=lambda text: [int(text)], default=argparse.SUPPRESS, help="one seed alone")
     parser.add_argument("--images", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--c", type=float, default=1.0)
@@ -144,7 +146,7 @@ def main():
     for line in args.out.read_text().splitlines() if done else ():
         if (run := json.loads(line))["config"]["strategy"] == "naive-reset":
             alone[run["seed"]] = run
-    for seed in range(args.seeds):
+    for seed in args.seeds:
         for choice in rows:
             choice = {**choice, "class_order": seed} if args.orders else choice
             command = shlex.join(words(args, choice, seed))

@@ -117,19 +117,18 @@ class Folder:
                     file = given["out"] if words[0] == "cil" else f"{Path(given['out']).stem}.result.json"
                     if file in run.files:
                         self.planned[key(words[0], given)].append((self.path / file, run.core_hours))
-        lines = self.path / f"{LATENT}.jsonl"
-        self.latents = results(lines) if lines.exists() else []
+        self.latents = [run for lines in sorted(self.path.glob(f"{LATENT}-s*.jsonl")) for run in results(lines)]
 
     def runs(self, row):
         """(results, what is missing as text or None) of a row of the paper; (None, None) where the queue has no run of it.
 
-        All rows of latent replay from `EXTRACTOR` are made by one run, so the hours of that run stand beside each of them.
+        All rows of latent replay from `EXTRACTOR` of a seed are made by one run, so the hours of those runs stand beside each of them.
         """
         given = parsed(row)
         own = key(row.verb, given)
         if row.verb == "cil" and own[1] == EXTRACTOR and choices(given)["replay"] == "latent":
             done = [run for run in self.latents if all(run["config"][name] == value for name, value in choices(given).items())]
-            hours = sum(run.core_hours for run in self.queue if run.name == LATENT)
+            hours = sum(run.core_hours for run in self.queue if run.name.startswith(f"{LATENT}-s") and not run.done)
             return done, None if len(done) == SEEDS else f"{len(done)} of {SEEDS}; {hours:.1f} h for all latent rows"
         if own not in self.planned:
             return None, None
