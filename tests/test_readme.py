@@ -155,6 +155,14 @@ def test_what_is_done_with_a_command():
         ("serve", "fbnn-hw studio --port auto")]
     assert found[5].shell == "fbnn-hw selftest --board virtual"
     assert found[6].shorter.shell == "fbnn-hw sweep runs --over seed 0 -- cil --init x.pt --epochs 1"
+    for line, shorter in (("fbnn-hw pretrain --model 3mb --out fe.pt", "fbnn-hw pretrain --model 3mb --out fe.pt --epochs 1"),
+                          ("fbnn-hw reproduce table-fpt --init fe.pt --run",
+                           "fbnn-hw reproduce table-fpt --init fe.pt --flags '--epochs 1 --images 10' --run"),
+                          ("fbnn-hw reproduce table-fpt --flags '--epochs 20 --c 0.1' --run",
+                           "fbnn-hw reproduce table-fpt --flags '--epochs 1 --images 10 --c 0.1' --run"),
+                          ("fbnn-hw reproduce table-fpt --scenario x --seeds 0 1 --run",
+                           "fbnn-hw reproduce table-fpt --scenario x --seeds 0 --flags '--epochs 1' --run")):
+        assert readme_commands.Command("", line, "long", "").shorter.text == shorter
     assert found[7].shell == "timeout --signal INT 20 fbnn-hw studio --board virtual" and found[7].codes == (124,)
     assert found[3].shell.endswith(" --board icebreaker --dry-run") and "DIR" not in found[3].shell
     assert all(command.codes == (0,) for command in found[:7])
