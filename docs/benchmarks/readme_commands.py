@@ -10,10 +10,9 @@
 
 What takes less than a minute runs without a flag.  Lines that flash a board get --dry-run, those that talk to one the simulated board.
 A reader's pictures are some of the fixture's, a reader's program is the block of Python in the page.  Lines with a data set need its
-folder in the variable FBNN_DATA; a training has one epoch of one seed, a table on
-CIFAR-100 ten images a class.  A line that a reader has to complete is skipped and
-says so.  The exit code is 1 if a line failed.  That all lines have verbs, flags and files that exist is tested by tests/test_readme.py,
-which runs none.
+folder in the variable FBNN_DATA; a training has one epoch of one seed, a table on CIFAR-100 ten images a class.  A line that a reader
+has to complete is skipped and says so.  The exit code is 1 if a line failed.  That all lines have verbs, flags and files that exist is
+tested by tests/test_readme.py, which runs none.
 """
 
 import argparse
@@ -36,7 +35,7 @@ GUIDES = tuple(f"docs/{name}.md" for name in (
     "benchmarks", "contributing", "lab"))
 PAGES = "README.md", "docs/install.md", "docs/commands.md", "docs/boards.md", *GUIDES
 PROGRAM = "(?:fbnn-hw|python3?|pip|pytest)"
-LINE = re.compile(rf"^    (?:\(\w+\) )?({PROGRAM} .*)$", re.M)
+LINE = re.compile(rf"^    (?:\(\w+\) )?((?:for [^;]*; do )*{PROGRAM} .*)$", re.M)
 ROW = re.compile(r"^    \(\d+\) (.*)$", re.M)
 CLOCKS = [row["command"] for row in json.loads((Path(__file__).parent / "icetime.json").read_text()).values()]
 """Commands of records: boards.py and icetime.py type them, and keep what came out."""
@@ -91,10 +90,12 @@ PREPARED = (
 """What a page takes as given, where no line before has made it: (pattern of a line that takes it, a test, the line that makes it)."""
 TYPED = ("DIR", YOUNGEST), ("--port auto", "--board virtual"), ("learned-board", "learned-virtual"), ("--images pictures/", "--images few")
 """(words of a line, what is typed for them)."""
-SHORTER = ((r"--epochs \d+", "--epochs 1"), (r"(--over seed \d+)( \d+)+", r"\1"), (r"(chip-cil .*--seeds) \d+", r"\1 1"),
-           (r"(reproduce .*--seeds \d+)( \d+)+", r"\1"), (r"^(fbnn-hw (pretrain|cil) (?!.*--epochs).*)$", r"\1 --epochs 1"),
-           (r"^(fbnn-hw reproduce (?!.*--flags).*)(?= --run)", r"\1 --flags '--epochs 1'"),
-           (r"^(fbnn-hw reproduce (?!.*--scenario).*--epochs 1)(?=.* --run)", r"\1 --images 10"))
+SHORTER = (
+    (r"--epochs \d+", "--epochs 1"), (r"--warmup \d+", "--warmup 0"), (r"(for \w+ in \d+)( \d+)+;", r"\1;"),
+    (r"(--over seed \d+)( \d+)+", r"\1"), (r"(chip-cil .*--seeds) \d+", r"\1 1"), (r"(reproduce .*--seeds \d+)( \d+)+", r"\1"),
+    (r"^(fbnn-hw (pretrain|cil) (?!.*--epochs).*)$", r"\1 --epochs 1"),
+    (r"^(fbnn-hw reproduce (?!.*--flags).*)(?= --run)", r"\1 --flags '--epochs 1'"),
+    (r"^(fbnn-hw reproduce (?!.*--scenario).*--epochs 1)(?=.* --run)", r"\1 --images 10"))
 """(pattern, words) of a training with one epoch, and with one seed where it has several; a table on CIFAR-100 with ten images a class."""
 PROGRAMS = re.compile(r"`(\w+\.py)`[^`]*(?:`[^`.]+`[^`]*)*:\n\n```python\n(.*?)```", re.S)
 """A reader's program: its file's name stands in the sentence before it."""
@@ -266,7 +267,7 @@ def main():
             failed += report(Command("README.md", "pip install .", "run", ""), place, variables)
         subprocess.run(["python", "-c", PICTURES], cwd=place, env=variables, check=False)
         (place / "day.txt").write_text(DAY)
-        for page in {command.page for command in found}:
+        for page in (*PAGES, *{command.page for command in found}):  # a page's own last
             for name, program in PROGRAMS.findall((ROOT / page).read_text(encoding="utf-8")):
                 (place / name).write_text(program)
         if args.page:

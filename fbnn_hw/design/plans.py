@@ -57,6 +57,8 @@ def planned(network, target, options: Options) -> Plan:
     """`plan` for options that are checked."""
     extracted = options.network(network)
     part = options.part(target, network.topology)
+    if options.camera and options.keep and part.lut4:
+        part = replace(part, lut4=part.lut4 - part.device_lut4)
     found = compile_plan(extracted, part, options.pixels, options.lanes, options.outputs, options.learner(network.topology), options.way)
     if options.keep and found.config.way not in ("stream", "double"):
         raise UsageError(f"--keep: the weights of this design come from {WAYS[found.config.way]}, expected --weights flash: what it learns "

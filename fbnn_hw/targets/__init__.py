@@ -80,6 +80,7 @@ class Target:
     starts: tuple[str, ...] = ("word",)  # ways to start values (machine.starts): "read", where their choice takes LUTs, and "word"
     lists_lut4: int = 0  # LUTs more for a design with lists of reads, which has fewer flip-flops in cells of their own
     replay_lut4: int = 0  # LUTs less for a design that learns by replay, which has more of those
+    device_lut4: int = 0  # LUTs less for a design with a camera that keeps what it learns: both have logic beside the accelerator
     bridge: str = "FT2232H"  # name in bridges.BRIDGES: the fastest one on its boards in boards/, if there are any
 
     @property
@@ -106,7 +107,8 @@ class Target:
         replay = config.learning is not None and not config.learning.adds
         if config.sdram and self.sdram_lut4:
             return self.sdram_lut4
-        return self.lut4 + self.lists_lut4 * bool(config.order) - self.replay_lut4 * replay if self.lut4 else None
+        less = self.replay_lut4 * replay + self.device_lut4 * bool(config.camera and config.keeps)
+        return self.lut4 + self.lists_lut4 * bool(config.order) - less if self.lut4 else None
 
     def _block_shapes(self) -> Iterator[tuple[int, int, int, int]]:
         """Return (words, bits, blocks, cost) of each block that yosys can make a memory of.
@@ -291,7 +293,7 @@ TARGETS = {t.name: t for t in (
         "ice40", "iCE40UP5K-SG48", "Lattice FPGA-DS-02008, iCE40 UltraPlus Family: 5280 LUTs, 30 EBR of 4 kbit, 4 SPRAM of 256 kbit",
         43_500_000, 3650, 4, 16384, 16, 30, 4096, 16, "ice40-spram", ("stream", "double"), ((4, 16, 16), (4, 16, 8), (4, 16, 4)),
         ring_words=512, double_hz=45_000_000, encoder_bits=0, starts=("read", "word"), learn_hz=36_000_000, limits_hz=33_000_000,
-        lists_lut4=90, replay_lut4=300),
+        lists_lut4=90, replay_lut4=300, device_lut4=150),
     Target(
         "ice40-hx8k", "iCE40HX8K-CT256", "Lattice FPGA-DS-02029, iCE40 LP/HX Family: 7680 LUTs, 32 EBR of 4 kbit",
         60_000_000, 6800, None, None, None, 32, 4096, 16, "wrapper", ("memory", "ram"), SMALL, encoder_bits=2,

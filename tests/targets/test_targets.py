@@ -115,6 +115,14 @@ def test_a_design_that_learns_has_a_clock_of_its_own():
     assert target("ecp5").clock_of(unknown) == target("ecp5").clock_of(learns)
 
 
+def test_a_camera_and_a_keeper_take_room_from_the_accelerator():
+    """`tiny` that learns before a camera and keeps it: 4 x 16 x 8 took more cells than the part has, 4 x 16 x 4 takes 4,627 (routed)."""
+    flags = dict(learn="nearest-mean", max_classes=16, unknown=True, forget=True)
+    shapes = [[generate_plan(network(name), "ice40", **flags, **device).config.outputs for device in ({}, dict(camera="ov7670", keep=True))]
+              for name in ("tiny", "0.5mb")]
+    assert shapes == [[8, 4], [4, 4]]
+
+
 def test_the_words_of_a_bank_are_those_that_the_blocks_hold():
     part = target("ecp5-25f")
     for shape in ((4, 16, 4), (4, 64, 16), (8, 32, 16)):
