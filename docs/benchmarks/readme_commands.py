@@ -10,7 +10,7 @@
 
 What takes less than a minute runs without a flag.  Lines that flash a board get --dry-run, those that talk to one the simulated board.
 A reader's pictures are some of the fixture's, a reader's program is the block of Python in the page.  Lines with a data set need its
-folder in the variable FBNN_DATA; a training has one epoch of one seed, a table on CIFAR-100 ten images a class.  A line that a reader
+folder in the variable FBNN_DATA; a training has one epoch of one seed, one of `3mb` or of a table on CIFAR-100 few images.  A line that a reader
 has to complete is skipped and says so.  The exit code is 1 if a line failed.  That all lines have verbs, flags and files that exist is
 tested by tests/test_readme.py, which runs none.
 """
@@ -93,10 +93,10 @@ TYPED = ("DIR", YOUNGEST), ("--port auto", "--board virtual"), ("learned-board",
 SHORTER = (
     (r"--epochs \d+", "--epochs 1"), (r"--warmup \d+", "--warmup 0"), (r"(for \w+ in \d+)( \d+)+;", r"\1;"),
     (r"(--over seed \d+)( \d+)+", r"\1"), (r"(chip-cil .*--seeds) \d+", r"\1 1"), (r"(reproduce .*--seeds \d+)( \d+)+", r"\1"),
-    (r"^(fbnn-hw (pretrain|cil) (?!.*--epochs).*)$", r"\1 --epochs 1"),
+    (r"^(fbnn-hw (pretrain|cil) (?!.*--epochs).*)$", r"\1 --epochs 1"), (r"^(fbnn-hw pretrain --model 3mb .*)$", r"\1 --images 50"),
     (r"^(fbnn-hw reproduce (?!.*--flags).*)(?= --run)", r"\1 --flags '--epochs 1'"),
     (r"^(fbnn-hw reproduce (?!.*--scenario).*--epochs 1)(?=.* --run)", r"\1 --images 10"))
-"""(pattern, words) of a training with one epoch, and with one seed where it has several; a table on CIFAR-100 with ten images a class."""
+"""(pattern, words) of a training with one epoch, and with one seed where it has several; a long one with few images."""
 PROGRAMS = re.compile(r"`(\w+\.py)`[^`]*(?:`[^`.]+`[^`]*)*:\n\n```python\n(.*?)```", re.S)
 """A reader's program: its file's name stands in the sentence before it."""
 
