@@ -155,8 +155,10 @@ def test_what_is_done_with_a_command():
         ("serve", "fbnn-hw studio --port auto")]
     assert found[5].shell == "fbnn-hw selftest --board virtual"
     assert found[6].shorter.shell == "fbnn-hw sweep runs --over seed 0 -- cil --init x.pt --epochs 1"
-    for line, shorter in (("fbnn-hw pretrain --model 3mb --out fe.pt", "fbnn-hw pretrain --model 3mb --out fe.pt --epochs 1 --images 50"),
-                          ("for n in 0 1 2; do fbnn-hw cil --epochs 20 --seed $n; done", "for n in 0; do fbnn-hw cil --epochs 1 --seed $n; done"),
+    for line, shorter in (("fbnn-hw pretrain --model 3mb --out fe.pt",
+                           "fbnn-hw pretrain --model 3mb --out fe.pt --epochs 1 --images 50"),
+                          ("for n in 0 1 2; do fbnn-hw cil --epochs 20 --seed $n; done",
+                           "for n in 0; do fbnn-hw cil --epochs 1 --seed $n; done"),
                           ("fbnn-hw pretrain --epochs 10 --warmup 1", "fbnn-hw pretrain --epochs 1 --warmup 0"),
                           ("fbnn-hw reproduce table-fpt --init fe.pt --run",
                            "fbnn-hw reproduce table-fpt --init fe.pt --flags '--epochs 1 --images 10' --run"),

@@ -8,9 +8,9 @@
     python docs/benchmarks/readme_commands.py --only simulate runs the lines with this word alone, after those that generate
     python docs/benchmarks/readme_commands.py --page boards   runs the lines of pages with this word in their names alone
 
-What takes less than a minute runs without a flag.  Lines that flash a board get --dry-run, those that talk to one the simulated board.
-A reader's pictures are some of the fixture's, a reader's program is the block of Python in the page.  Lines with a data set need its
-folder in the variable FBNN_DATA; a training has one epoch of one seed, one of `3mb` or of a table on CIFAR-100 few images.  A line that a reader
+What takes less than a minute runs without a flag.  Lines that flash a board get --dry-run, those that talk to one the simulated board.  A
+reader's pictures are some of the fixture's, a reader's program is the block of Python in the page.  Lines with a data set need its folder
+in the variable FBNN_DATA; a training has one epoch of one seed, one of `3mb` or of a table on CIFAR-100 few images.  A line that a reader
 has to complete is skipped and says so.  The exit code is 1 if a line failed.  That all lines have verbs, flags and files that exist is
 tested by tests/test_readme.py, which runs none.
 """
