@@ -212,5 +212,7 @@ def review(board, source: str | None = None, data_dir=None, progress=silent) -> 
     if exemplars is None:
         return 0
     labels, latents = exemplars
-    board.pupil.store(latents, labels)
-    return len(labels) // board.design.config.learning.shipped
+    count = len(labels) // board.design.config.learning.shipped
+    known = ~np.isin(labels, list(board.twin.forgotten))
+    board.pupil.store(latents[known], labels[known])
+    return count

@@ -126,8 +126,11 @@ def _check(args):
             shown.append(name)
     if args.restore and not Path(args.restore).is_file():
         raise InputError(f"{args.restore}: {'is a folder' if Path(args.restore).is_dir() else 'not found'}, expected a file")
-    for file in filter(None, (args.snapshot, args.flash_slots)):
-        _common.writable(Path(file), *(("a picture of the lesson", path) for path in shown))
+    stay = [("a picture of the lesson", path) for path in shown] + [("the file of --restore", args.restore)] * bool(args.restore)
+    for flag in ("snapshot", "flash_slots"):
+        if file := getattr(args, flag):
+            _common.writable(Path(file), *stay)
+            stay.append((f"the file of --{flag.replace('_', '-')}", file))
     if not any((args.files, args.forget is not None, args.rehearse, args.undo, args.freeze, args.thaw, args.snapshot, args.flash_slots,
                 args.restore, args.reset)):
         raise UsageError("nothing to do; expected images with --label, or --forget, --rehearse, --undo, --freeze, --thaw, --snapshot, "

@@ -31,8 +31,16 @@ VERILOG = frozenset(
     library localparam macromodule medium module nand negedge nmos nor noshowcancelled not notif0 notif1 or output parameter pmos
     posedge primitive pull0 pull1 pulldown pullup rcmos real realtime reg release repeat rnmos rpmos rtran rtranif0 rtranif1 scalared
     showcancelled signed small specify specparam strong0 strong1 supply0 supply1 table task time tran tranif0 tranif1 tri tri0 tri1
-    triand trior trireg unsigned use vectored wait wand weak0 weak1 while wire wor xnor xor""".split())
-"""Words of Verilog-2005 that no module can have as a name."""
+    triand trior trireg unsigned use vectored wait wand weak0 weak1 while wire wor xnor xor
+    alias always_comb always_ff always_latch assert assume before bind bins binsof bit break byte chandle class clocking const constraint
+    context continue cover covergroup coverpoint cross dist do endclass endclocking endgroup endinterface endpackage endprogram
+    endproperty endsequence enum expect export extends extern final first_match foreach forkjoin iff ignore_bins illegal_bins import
+    inside int interface intersect join_any join_none local logic longint matches modport new null package packed priority program
+    property protected pure rand randc randcase randsequence ref return sequence shortint shortreal solve static string struct super
+    tagged this throughout timeprecision timeunit type typedef union unique var virtual void wait_order wildcard with within""".split())
+"""Words of Verilog-2005 and SystemVerilog-2005 that no module can have as a name."""
+TAKEN = "accelerator", "testbench", "sim", "bench", "fbnn_", "SB_"
+"""How modules of a folder that stand beside the top begin, and files with them."""
 MORE_CLASSES, EMPTY_CLASSES = 6, 16
 """Classes that a learner has room for beyond those of its network, and from none, where nothing else is asked for."""
 
@@ -130,9 +138,9 @@ class Options:
             raise UsageError(f"--exemplars {self.exemplars}: expected none with --learn {self.learn}, which keeps no samples")
         if self.learn in TWO_BITS and self.counter_bits and self.counter_bits < TWO_BITS_WIDTH:
             raise UsageError(f"--counter-bits {self.counter_bits}: expected at least {TWO_BITS_WIDTH} with --learn {self.learn}")
-        if self.top is not None and (not TOP.fullmatch(self.top) or self.top in VERILOG or self.top.startswith("accelerator")):
+        if self.top is not None and (not TOP.fullmatch(self.top) or self.top in VERILOG or self.top.startswith(TAKEN)):
             raise UsageError(f"--top {self.top}: expected a name of letters, digits and _ that begins with a letter, is no word of Verilog "
-                             "and does not begin with accelerator")
+                             f"or SystemVerilog and does not begin with {', '.join(TAKEN)}")
         if self.camera and (self.input == "levels" or self.duty_cycle):
             raise UsageError(f"--camera {self.camera}: gives bytes without end, expected neither --input levels nor --duty-cycle")
         if self.display and not self.camera:

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from ..base.errors import UsageError
+from ..base.errors import FitError, UsageError
 from ..base.progress import silent
 from ..compile.plan import Plan
 from ..compile.plan import plan as compile_plan
+from ..machine.registers import MOST_LOGITS
 from ..targets import WAYS
 from ..targets import target as find_target
 from .find import OUT
@@ -63,6 +64,9 @@ def planned(network, target, options: Options) -> Plan:
     if options.keep and found.config.way not in ("stream", "double"):
         raise UsageError(f"--keep: the weights of this design come from {WAYS[found.config.way]}, expected --weights flash: what it learns "
                          "is kept there")
+    if options.wrapper not in (None, "axi-stream") and found.config.result_classes > MOST_LOGITS:
+        raise FitError(f"--wrapper {options.wrapper}: the network has {found.config.result_classes:,} classes, expected at most "
+                       f"{MOST_LOGITS:,}, as many as there are registers of logits; use --wrapper axi-stream")
     return replace(found, config=replace(found.config, sleeps=options.duty_cycle, keeps=options.keep, camera=options.camera or "",
                                          display=options.display or ""))
 

@@ -80,9 +80,12 @@ class Study:
             raise InputError(f"{path}: takes images of {takes}x{takes}, {scenario.data} has {has}x{has}; expected a model of that size")
         model = start.make(origin, origin.topology.classes, True, 0, {})
         latents = Latents(model.topology, cache_folder() / "latents")
-        self.samples = {}
+        self.samples: dict[str, Any] = {}
+        self.classes: tuple[str, ...] = ()
         for split in ("train", "test"):
             images = datasets.load(scenario.data, options.data_dir, split, progress=options.progress)
+            images = images.by_name(self.classes) if self.classes else images
+            self.classes = images.classes
             scenario.verify_classes(images.classes)
             few = 2 if options.validate and split == "train" else 1
             for c, count in enumerate(np.bincount(images.labels, minlength=len(images.classes))):
@@ -97,7 +100,6 @@ class Study:
             of = [np.flatnonzero(labels == c) for c in range(len(images.classes))]
             last = np.concatenate([index[len(index) * 4 // 5:] for index in of])
             self.samples = {"train": (np.delete(vectors, last, 0), np.delete(labels, last)), "test": (vectors[last], labels[last])}
-        self.classes = images.classes
         self.trained_on = [name for name in origin.topology.classes if name in self.classes]
         topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.arriving(self.setting))))
         self.topology = topology if options.head == "skip" else dense_head(topology, head.copies)

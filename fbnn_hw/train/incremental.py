@@ -117,7 +117,7 @@ class Incremental:
         self.teacher = teacher(topology) if teacher else None
         self.kind = Latents(topology, cache) if config.replay == "latent" else Native(topology)
         self.train_samples, self.train_labels = self._arrange(train, arriving)
-        self.test_samples, self.test_labels = self._arrange(test, arriving)
+        self.test_samples, self.test_labels = self._arrange(test.by_name(train.classes), arriving)
         self.answers = self._answers(train, arriving)
         parts = (self.train_labels, self.test_labels, self.train_samples.numpy(), self.test_samples.numpy())
         self.data = {"images": len(self.train_labels), "crc32": reduce(lambda crc, part: zlib.crc32(part, crc), parts, 0)}

@@ -325,6 +325,20 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     (folder / "learned-virtual-before.snapshot").unlink()
 
 
+def test_the_buffer_begins_without_forgotten_classes(design, tmp_path, monkeypatch):
+    from fbnn_hw.board import lesson
+
+    network = design[1]
+    made = designs.generate(network, "ice40", outputs=4, out=tmp_path, learn="replay", forget=True, max_classes=4, exemplars=12)
+    classes = network.topology.classes
+    data = datasets.Images(strategies.images(3, 8, 8), np.arange(8) % 2, classes)
+    monkeypatch.setattr(datasets, "load", lambda name, data_dir=None, split="train", progress=None: data)
+    with Board.interpreted(made) as board:
+        board.forget(classes[0])
+        assert lesson.review(board) == 3
+        assert set(board.twin.buffer.labels[:board.twin.buffer.used]) == {1}
+
+
 def test_a_class_taught_is_known_by_its_name(design, answer, cli, tmp_path):
     folder, network = design
 
@@ -470,6 +484,11 @@ def test_refusals(refused, tmp_path):
             (("--freeze", "--port", "p", *board), "found both --port and --board, expected one of them"),
             (("--freeze", "--baud", 9600, *board), "--baud: has no meaning on the virtual board")):
         assert refused("learn", *words) == (2, f"fbnn-hw learn: {message}")
+    (tmp_path / "kept").touch()
+    for words, what in ((("--restore", tmp_path / "kept", "--snapshot", tmp_path / "kept"), "restore"),
+                        (("--snapshot", tmp_path / "a", "--flash-slots", tmp_path / "." / "a"), "snapshot")):
+        assert refused("learn", *words, *board) == (2, f"fbnn-hw learn: {words[-1]}: is the file of --{what}, expected another name")
+    (tmp_path / "kept").unlink()
     assert refused("learn", "--label", "cat", tmp_path, *board) == (
         3, f"fbnn-hw learn: {tmp_path}: has no pictures, expected a subfolder for each class, with its pictures; or such folders in train "
         "and test")

@@ -7,13 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fbnn_hw import design
-from fbnn_hw.base.errors import UsageError
+from fbnn_hw.base.errors import FitError, UsageError
 from fbnn_hw.design import integration
 from fbnn_hw.simulate import simulator
 from fbnn_hw.simulate.bench import bench
@@ -118,10 +119,26 @@ def test_a_name_for_the_top(target, wrapper, tmp_path):
     assert "module accelerator" in other and (made / "cam.sdc").is_file()
 
 
-@pytest.mark.parametrize("name", ["wire", "2cam", "a-b", "accelerator", "", "a" * 60])
+@pytest.mark.parametrize("name", ["wire", "2cam", "a-b", "accelerator", "", "a" * 60, "logic", "sim", "testbench", "fbnn_bank", "SB_X"])
 def test_names_that_no_module_can_have(name, tmp_path):
     with pytest.raises(UsageError, match="--top .*expected a name"):
         design.generate(strategies.smallest(), "generic", out=tmp_path, top=name)
+
+
+def test_registers_of_logits_are_as_many_as_the_page_says(tmp_path):
+    """With more classes each logit was read from another address."""
+    network = strategies.smallest()
+    for classes, refused in ((1024, False), (1025, True)):
+        *ops, last = network.topology.ops
+        names = tuple(f"c{i}" for i in range(classes))
+        topology = replace(network.topology, ops=(*ops, replace(last, out_channels=classes)), classes=names)
+        weights = {**network.weights, last.name: np.zeros((classes, 16), np.uint8)}
+        other = replace(network, topology=topology, weights=weights)
+        if refused:
+            with pytest.raises(FitError, match="^--wrapper wishbone: the network has 1,025 classes, expected at most 1,024"):
+                design.plan(other, "generic", wrapper="wishbone")
+        else:
+            assert design.plan(other, "generic", wrapper="wishbone").config.result_classes == classes
 
 
 def fileset(core, name):

@@ -332,3 +332,16 @@ def test_an_origin_that_does_not_fit(origin):
     big = start.Start(vgg("big", ("a", "b"), width=1 / 16, latent=64, hidden=16), {"x": 0}, {}, "fe.pt")
     with pytest.raises(InputError, match="^fe.pt: takes images of 32x32, tiny has 16x16; expected a model of that size$"):
         make(big)
+
+
+def test_classes_of_test_images_go_by_their_names(origin):
+    """A folder counts the classes of each split by itself, so that a class that one of them lacks moves the numbers of the others."""
+    turned = [*range(1, len(TEST.classes)), 0]
+    moved = replace(TEST, labels=np.argsort(turned)[TEST.labels], classes=tuple(TEST.classes[c] for c in turned))
+    found = Incremental(BASE, TRAIN, moved, origin)
+    assert np.array_equal(found.test_labels, make(origin).test_labels) and torch.equal(found.test_samples, make(origin).test_samples)
+    fewer = TEST.select(TEST.classes[:-1])
+    with pytest.raises(InputError, match=f"^tiny-2\\+2x2: no image of class {TEST.classes[-1]} in "):
+        Incremental(BASE, TRAIN, fewer, origin)
+    with pytest.raises(InputError, match="has the class odd, which the training does not have"):
+        Incremental(BASE, TRAIN, replace(TEST, classes=(*TEST.classes[:-1], "odd")), origin)
