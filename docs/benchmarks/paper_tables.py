@@ -28,7 +28,7 @@ from fbnn_hw.train import results as recorded
 from fbnn_hw.train.cil_config import CilConfig
 from fbnn_hw.train.exhibits import CHOICES, EXHIBITS, Row
 
-BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|latent|cost): [^>]+) -->\n).*?(<!-- end -->)", re.S)
+BLOCK = re.compile(r"(<!-- ((?:paper|pairs|chip|latent|field|cost): [^>]+) -->\n).*?(<!-- end -->)", re.S)
 DEFAULTS = {field.name: field.default for field in fields(CilConfig) if field.name in CHOICES}
 LATENT, EXTRACTOR, SEEDS = "latent", "fe", 3
 """The run of the queue that has all rows of latent replay from one extractor; the name of that; how many seeds of each row."""
@@ -200,6 +200,25 @@ class Folder:
             yield (f"`{path.name}`", str(run["seed"]), *(f"{100 * last[metric]:.2f}" for metric in ("a_old", "a_new", "a_final")),
                    f"{last['d_final']:.3f}", f"{100 * run['sequence']['forgetting']:.1f}", f"{run['seconds']:.0f}")
 
+    def field(self, name):
+        """A row for each strategy of a file of `cil_rows.py --rows field`, the best a_final first."""
+        yield "strategy", "knobs", "rate", "buffer, Mb", "a_final, %", "average, %", "forgetting, points", "backward", "forward", "runs"
+        rows = defaultdict(list)
+        for run in results(self.path / name):
+            config = run["config"]
+            knobs = ", ".join(f"{knob} {value:g}" for knob, value in config["knobs"].items()) + "weighted" * config["balanced"]
+            rows[config["strategy"], knobs, config["recipe"]["lr"], config["buffer_mb"]].append(run)
+
+        def cell(runs, score):
+            values = [100 * value for run in runs if (value := score(run)) is not None]
+            return f"{mean(values):.1f} +- {stdev(values):.1f}" if len(values) > 1 else ""
+
+        for (strategy, knobs, rate, size), runs in sorted(rows.items(), key=lambda row: -mean(run["final"]["a_final"] for run in row[1])):
+            scores = ("average_incremental", "forgetting", "backward_transfer", "forward_transfer")
+            yield (f"`{strategy}`", knobs, f"{rate:g}" * (strategy not in ("ncm", "icarl") and not strategy.startswith("slda")),
+                   f"{size:g}" * bool(size), cell(runs, lambda run: run["final"]["a_final"]),
+                   *(cell(runs, lambda run, of=of: (run["sequence"] or {}).get(of)) for of in scores), str(len(runs)))
+
     def cost(self, _):
         """What the runs are for, in the order of the queue."""
         yield "for", "runs", "done", "core-hours expected"
@@ -221,7 +240,7 @@ def written(page):
             rows = OWN[name] if name in OWN else [row for row in (*EXHIBITS[name].rows, *MORE.get(name, ())) if row.verb]
             made = folder.losses(rows) if name in EXHIBITS and EXHIBITS[name].plot == "losses" else folder.table(rows)
         else:
-            made = {"pairs:": folder.pairs, "chip:": folder.chips, "latent:": folder.latent, "cost:": folder.cost}[kind](*words)
+            made = {"pairs:": folder.pairs, "chip:": folder.chips, "latent:": folder.latent, "field:": folder.field, "cost:": folder.cost}[kind](*words)
         return match[1] + markdown(*made) + match[3]
 
     return BLOCK.sub(block, page.read_text(encoding="utf-8"))
