@@ -240,7 +240,8 @@ def written(page):
             rows = OWN[name] if name in OWN else [row for row in (*EXHIBITS[name].rows, *MORE.get(name, ())) if row.verb]
             made = folder.losses(rows) if name in EXHIBITS and EXHIBITS[name].plot == "losses" else folder.table(rows)
         else:
-            made = {"pairs:": folder.pairs, "chip:": folder.chips, "latent:": folder.latent, "field:": folder.field, "cost:": folder.cost}[kind](*words)
+            made = {"pairs:": folder.pairs, "chip:": folder.chips, "latent:": folder.latent, "field:": folder.field,
+                    "cost:": folder.cost}[kind](*words)
         return match[1] + markdown(*made) + match[3]
 
     return BLOCK.sub(block, page.read_text(encoding="utf-8"))
