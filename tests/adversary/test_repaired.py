@@ -64,7 +64,7 @@ ENDS = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal
 @pytest.mark.parametrize("number", ENDS)
 def test_what_ends_a_verb_ends_the_compiler_too(number, world, tmp_path):
     words, mark = ["simulate", str(world.plain.folder), "--images", "1"], uuid.uuid4().hex
-    moments.check(moments.stop(words, tmp_path, mark, 1.5, number), words, tmp_path, mark)
+    moments.check(moments.stop(words, tmp_path, mark, 1.0, number), words, tmp_path, mark)
 
 
 def test_an_interrupt_ends_the_yosys_of_amaranth(world, tmp_path, monkeypatch):
