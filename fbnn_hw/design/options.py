@@ -39,8 +39,8 @@ VERILOG = frozenset(
     property protected pure rand randc randcase randsequence ref return sequence shortint shortreal solve static string struct super
     tagged this throughout timeprecision timeunit type typedef union unique var virtual void wait_order wildcard with within""".split())
 """Words of Verilog-2005 and SystemVerilog-2005 that no module can have as a name."""
-TAKEN = "accelerator", "testbench", "sim", "bench", "fbnn_", "SB_"
-"""How modules of a folder that stand beside the top begin, and files with them."""
+TAKEN, BEGUN = ("testbench", "sim", "bench"), ("accelerator", "fbnn_", "SB_")
+"""Modules and files of a folder beside the top: their names, and how those of others begin."""
 MORE_CLASSES, EMPTY_CLASSES = 6, 16
 """Classes that a learner has room for beyond those of its network, and from none, where nothing else is asked for."""
 
@@ -138,9 +138,9 @@ class Options:
             raise UsageError(f"--exemplars {self.exemplars}: expected none with --learn {self.learn}, which keeps no samples")
         if self.learn in TWO_BITS and self.counter_bits and self.counter_bits < TWO_BITS_WIDTH:
             raise UsageError(f"--counter-bits {self.counter_bits}: expected at least {TWO_BITS_WIDTH} with --learn {self.learn}")
-        if self.top is not None and (not TOP.fullmatch(self.top) or self.top in VERILOG or self.top.startswith(TAKEN)):
+        if self.top is not None and (not TOP.fullmatch(self.top) or self.top in (*VERILOG, *TAKEN) or self.top.startswith(BEGUN)):
             raise UsageError(f"--top {self.top}: expected a name of letters, digits and _ that begins with a letter, is no word of Verilog "
-                             f"or SystemVerilog and does not begin with {', '.join(TAKEN)}")
+                             f"or SystemVerilog, is none of {', '.join(TAKEN)} and does not begin with {', '.join(BEGUN)}")
         if self.camera and (self.input == "levels" or self.duty_cycle):
             raise UsageError(f"--camera {self.camera}: gives bytes without end, expected neither --input levels nor --duty-cycle")
         if self.display and not self.camera:

@@ -125,6 +125,10 @@ def test_names_that_no_module_can_have(name, tmp_path):
         design.generate(strategies.smallest(), "generic", out=tmp_path, top=name)
 
 
+def test_names_that_only_begin_like_others():
+    assert [design.Options(top=name).top for name in ("simple", "bench2", "testbench_npu")] == ["simple", "bench2", "testbench_npu"]
+
+
 def test_registers_of_logits_are_as_many_as_the_page_says(tmp_path):
     """With more classes each logit was read from another address."""
     network = strategies.smallest()
