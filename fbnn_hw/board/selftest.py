@@ -116,25 +116,27 @@ def inference_checks(board, design, images, progress):
 def cycle_bounds(board, design, count):
     """Return (least, most) cycles that the board counts in `count` passes, of which it leaves the first one out where it can.
 
-    The weight stream fills its ring while an image comes in: wholly behind a slow line, in part behind a fast one.  The counter goes on
-    until the request is complete, and a host may pause before its end, for the time in which an image could be loaded.
+    The weight stream fills its ring while an image comes in: wholly behind a slow line, in part behind a fast one.  A flash goes on for
+    some beats while nobody takes them, which mostly saves cycles (`_Queued`).  The counter goes on until the request is complete, and a
+    host may pause before its end, for the time in which an image could be loaded.
     """
     slow, fast = spans(design.config, SLOW), spans(design.config, FAST)
     later = slice(1 if count > 1 else 0, None)
     pieces = len(design.config.pieces)
     link = LINK + timing.encoder_latency(pieces, design.config.encoder_rate, design.config.lanes)
     line = int(LINE_BYTES * BITS_A_BYTE * design.estimate["clock_hz"] / board.client.transport.baud)
-    return min(slow[later]), max(*slow[later], *fast[later], line) + link + design.estimate["load_cycles"]
+    least = min(*slow[later], *spans(design.config, SLOW, _QueuedSpans)[later])
+    return least, max(*slow[later], *fast[later], line) + link + design.estimate["load_cycles"]
 
 
-def spans(config, byte):
+def spans(config, byte, run=None):
     """Cycles of each pass, from its last image being in the banks to its first answer, up to the pass that begins as an earlier one did.
 
-    byte: cycles of a byte on the line.
+    byte: cycles of a byte on the line.  run: a class, `_Spans` by default.
     """
-    run = _Spans(config, byte)
-    run.passes(cycles.MOST_PASSES)
-    return run.spans
+    counted = (run or _Spans)(config, byte)
+    counted.passes(cycles.MOST_PASSES)
+    return counted.spans
 
 
 def _classes_left(learning, classes):
@@ -174,6 +176,32 @@ class _Spans(cycles.Run):
             end += protocol.LOGIT_BITS // 8 * self.byte * step.valid
             self.mover.run(end, self.free)
         return end
+
+
+class _Queued(cycles.Mover):
+    """A mover behind a flash, whose reader fetches some beats while nobody takes them: as many pauses fall away afterwards."""
+
+    spared = 0  # pauses
+
+    def _take(self, now):
+        most = 0 if self.config.sdram else timing.FLASH_QUEUE * (1 + self.config.burst)
+        self.spared = min(self.spared + max(0, now - self.full - (self.taken == 0)), most)
+        pauses = (self.taken + self.beats - 1) // self.config.burst + (self.taken == 0 and now <= self.full)
+        super()._take(now)
+        skipped = min(self.spared, pauses)
+        self.spared -= skipped
+        self.full -= skipped
+
+    def state(self, now):
+        return *super().state(now), self.spared
+
+    def become(self, state, now, words):
+        *state, self.spared = state
+        super().become(state, now, words)
+
+
+class _QueuedSpans(_Spans):
+    mover_of = _Queued
 
 
 def lesson_checks(board, design, images):

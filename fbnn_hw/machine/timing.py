@@ -18,6 +18,9 @@ Piece = tuple[int, int, int, int, bool]
 BURST = 8
 """Beats between two pauses of a weight stream from an SDRAM.  The pauses are its time for refreshes and new rows (`rtl.sdram`)."""
 
+FLASH_QUEUE = 4
+"""Beats that `rtl.qspi_flash` fetches while nobody takes them."""
+
 READ = 3
 """Cycles from issue to data at the banks' outputs."""
 

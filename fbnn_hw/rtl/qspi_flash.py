@@ -8,6 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..base.errors import UsageError
+from ..machine.timing import FLASH_QUEUE
 from .signals import later, unnamed
 
 READ_COMMANDS = {1: 0x0B, 2: 0x3B, 4: 0x6B}
@@ -61,7 +62,7 @@ class FlashReader(wiring.Component):
     Raises UsageError if the lines, the latency or the range of addresses are impossible.
     """
 
-    DEPTH = 4
+    DEPTH = FLASH_QUEUE
     """Payloads of `data` on their way or waiting."""
 
     def __init__(self, chip, clock_hz, offset, first, again, latency=0, sleeps=False, double=False, yields=False):

@@ -36,10 +36,10 @@ WAIT_S = 120
 CLASSIFY_WITH_LOGITS = protocol.Opcode.CLASSIFY | protocol.LOGITS
 
 
-def design(root, weights=None):
+def design(root, weights=None, width=1 / 16, latent=64, bank_words=1480):
     """(folder, network): some of its weights resident, the others streamed with every pass."""
-    network = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1)
-    part = replace(TARGETS["ice40"], bank_words=1480)
+    network = strategies.fill(vgg("tiny", CIFAR10, width=width, latent=latent, hidden=16), 1)
+    part = replace(TARGETS["ice40"], bank_words=bank_words)
     planned = plan(network, part, 4, 16, 4, weights=weights)
     images = datasets.load("fixture").first(1).images
     folder = output.write(planned, network, part, root / "rtl_out", images).folder
@@ -165,6 +165,18 @@ def test_the_cycles_that_a_board_counts(generated):
         counted = board.classify(datasets.load("fixture").first(4).images).cycles[-1]
     span = selftest.spans(made.config, selftest.SLOW)[-1]
     assert span < counted < span + 20
+
+
+@pytest.mark.slow
+def test_a_flash_that_goes_on_while_nobody_takes_its_bytes_saves_cycles(tmp_path):
+    """Resident rows and streamed ones take turns in a wide dense layer: what the reader fetched meanwhile comes without pauses."""
+    folder, _ = design(tmp_path, width=1 / 8, latent=1024, bank_words=2600)
+    made = designs.Design(folder)
+    with Board.virtual(made) as board:
+        counted = board.classify(datasets.load("fixture").first(3).images).cycles[-1]
+        low, high = selftest.cycle_bounds(board, made, 3)
+    assert counted < min(selftest.spans(made.config, byte)[-1] for byte in (selftest.SLOW, selftest.FAST))
+    assert low <= counted <= high
 
 
 def test_noise_and_aborted_images(generated):
