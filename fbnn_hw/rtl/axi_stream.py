@@ -1,6 +1,6 @@
 """AXI4-Stream around an accelerator: packets of image bytes in, packets of logits and classes out."""
 
-from amaranth import Cat, ClockDomain, ClockSignal, Instance, Module, Mux, ResetSignal, Signal
+from amaranth import Cat, ClockDomain, ClockSignal, Const, Instance, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,7 +11,7 @@ from .signals import unnamed
 from .weight_file import FILE_STATE
 
 CLASS_BITS = 16
-"""Bits of tdata of the results: a class number."""
+"""Bits of tdata of the results: a class number, and in the highest bit whether the answer is "unknown"."""
 COMMAND_BYTES, HOST_BYTES = (1, 2, 1), (1, 3)
 """Bytes of the fields of tdata: of a command its number, label and count; of an access its space and address, before the data."""
 
@@ -182,7 +182,10 @@ class AxiStreamWrapper(wiring.Component):
             self._sink(m, f"m_axis_{name}", words, value, words.payload.last)
         result = self._outgoing(ports, "result", c.result_bits)
         m.d.comb += packets.answered.eq(result.valid & result.ready)
-        self._sink(m, "m_axis_result", result, result.payload, 1, packets.wrong)
+        answer = result.payload
+        if c.learning and c.learning.unknown:
+            answer = Cat(answer[:-1], Const(0, CLASS_BITS - len(answer)), answer[-1])
+        self._sink(m, "m_axis_result", result, answer, 1, packets.wrong)
 
     def _learner(self, m, ports):
         """Commands, accesses of the host and the learner's state."""

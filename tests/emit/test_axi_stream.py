@@ -11,6 +11,8 @@ from fbnn_hw import design
 from fbnn_hw.base import bits
 from fbnn_hw.base.errors import UsageError
 from fbnn_hw.design.integration import AXI_STREAM
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import LATENT, Topology
 from fbnn_hw.machine.protocol import Command, Space
 from fbnn_hw.reference import inference
 from fbnn_hw.simulate import simulator
@@ -83,6 +85,26 @@ def test_packets_under_back_pressure(learner):
     assert (bits.unpack(words.ravel(), (len(words), 8 * words.shape[1]))[:, learner.layout["latent_bits"]] == latents).all()
     assert seen["steps"][:4] == said and seen["steps"][4:7] == counts and seen["steps"][8] == 2
     assert seen["left"] == 0
+
+
+def test_an_answer_of_unknown(tmp_path):
+    """Bit 15 says it, and the bits below have the nearest class."""
+    layers = (*strategies.smallest_learner().topology.ops[:-2], op.Dense(LATENT, ("gap",), 64),
+              op.Dense("logits", (LATENT,), 2, logits=True))
+    network = strategies.fill(Topology("wide", layers, ("a", "b")), 1)
+    made = written(network, "generic", tmp_path, learn="nearest-mean", unknown=True, max_classes=5)
+    images = strategies.images(16, 12, made.config.size)
+    images[9:] = np.array([0, 255, 128], np.uint8)[:, None, None, None]  # unlike the others
+    twin, steps, expected = made.learner(), [], []
+    for number, (image, latent) in enumerate(zip(images, inference.latents(made.network, images))):
+        label = min(number % 4, twin.known)
+        if twin.known:
+            expected.append(int(twin.classify(latent[None])[0]) | int(twin.unknown(latent[None])[0]) << 15)
+        steps += [("image", packet(image)), ("command", Command.LEARN | label << 8)]
+        twin.learn(latent[None], [label])
+    seen = run(made, {"packets": [], "latent": 0, "pauses": 0, "steps": steps, "weights": []})
+    assert [np.frombuffer(bytes(one), "<u2").item() for one in seen["result"][1:]] == expected
+    assert {0, 1} == {word >> 15 for word in expected} and any(word & 0x7fff for word in expected)
 
 
 @pytest.mark.parametrize("pauses", quick([0, 3], 0))
