@@ -55,7 +55,7 @@ RULES = (
     (r" \.\.\. ", "skip", "a reader completes it"),
     (r"core50|--submit slurm", "skip", "takes a cluster, or a data set that is not to be had"),
     (r"fbnn-hw import (TFC|bnn)|cnv\.pt", "skip", "takes another project's files"),
-    (r"^fbnn-hw reproduce (table-fpt$|figure|.*--results)", "skip", "takes runs of the reader's"),
+    (r"^fbnn-hw reproduce (table-fpt$|figure|(?!.* --run).*--results)", "skip", "takes runs of the reader's"),
     (r"--size 56|sounds\.pt", "skip", "takes spectrograms"),
     (r"^fbnn-hw (pretrain|cil|sweep|studio)$", "skip", "names the verb"),
     (r"--native\b", "skip", "takes tools that pip does not have"),
