@@ -84,26 +84,32 @@ class Lesson:
         return [name for name, effect in self.effects.items() if effect.lost]
 
 
-def check_label(label: str) -> None:
-    """Raises UsageError where `label` cannot be the name of a class."""
+def check_label(label: str, where: object = "--label") -> None:
+    """Raises UsageError where `label` cannot be the name of a class.  where: what has it, in messages."""
     if not isinstance(label, str):
         raise UsageError(f"label: found {label!r}, expected a name")
     if len(label) > LONGEST_NAME:
-        raise UsageError(f"--label: found a name of {len(label)} characters, expected at most {LONGEST_NAME}")
+        raise UsageError(f"{where}: found a name of {len(label)} characters, expected at most {LONGEST_NAME}")
     if label != label.strip(" ") or not is_name(label):
-        raise UsageError(f"--label {label!r}: expected a name of printable characters that begins and ends with none that is blank")
+        raise UsageError(f"{where} {label!r}: expected a name of printable characters that begins and ends with none that is blank")
+
+
+def check_room(board, labels) -> None:
+    """Raises InputError where there is no room for those of the classes `labels` that are new."""
+    names, most = list(filter(None, board.names)), board.identity.max_classes
+    new = [label for label in labels if spelled(label) not in map(spelled, names)]
+    if len(names) + len(new) > most:
+        raise InputError(f"--label {', '.join(new)}: the board has room for {most} classes and knows {', '.join(names) or 'none'}; "
+                         f"expected {'one of them' if len(new) == 1 else 'fewer new ones'}, or a design made with more --max-classes")
 
 
 def class_number(board, label: str) -> int:
     """Number of the class `label`, known or the next new one.  Raises InputError where there is no room for a new one."""
     check_label(label)
-    names, most = board.names, board.identity.max_classes
+    check_room(board, [label])
+    names = board.names
     free = names.index(None) if None in names else len(names)
-    number = next((n for n, name in enumerate(names) if name and spelled(name) == spelled(label)), free)
-    if number == most:
-        raise InputError(f"--label {label}: the board has room for {most} classes and knows {', '.join(names)}; expected one "
-                         "of them, or a design made with more --max-classes")
-    return number
+    return next((n for n, name in enumerate(names) if name and spelled(name) == spelled(label)), free)
 
 
 def close(learner, names, index: int, latents) -> Close | None:

@@ -104,6 +104,7 @@ def _check(args):
         raise UsageError("found images without --label; say which class they are, or give a folder with a subfolder for each class")
     _common.fit(args)
 
+    from ..board.lesson import check_label
     from ..data import folder
 
     for one, other in (("freeze", "thaw"), ("reset", "restore"), ("undo", "reset"), ("undo", "restore"), ("undo", "label"),
@@ -113,13 +114,14 @@ def _check(args):
     if args.discard and not (args.reset or args.restore):
         raise UsageError("--discard: expected together with --reset or --restore")
     if args.label is not None:
-        from ..board.lesson import check_label
-
         check_label(args.label)
     shown = []
     for name in args.files:
         if Path(name).is_dir():
-            shown += [path for path, _ in folder.pictures(name)]  # refuses what is no folder of pictures
+            for path, label in folder.pictures(name):  # refuses what is no folder of pictures
+                shown.append(path)
+                if label:
+                    check_label(label, f"{path.parent}: class")
         elif name != "-" and not Path(name).exists():
             raise InputError(f"{name}: not found, expected a file or folder")
         else:
@@ -178,8 +180,10 @@ def _work(args, out, board, lessons, answer):
     if args.forget is not None:
         board.forget(args.forget)
         out.text(f"forgot {args.forget}; --undo brings it back")
+    if lessons:
+        _prepare(args, out, board, [label for label, _ in lessons], answer)
     for label, images in lessons:
-        lesson = _teach(args, out, board, label, images, answer)
+        lesson = _teach(args, out, board, label, images)
         if len(lessons) > 1:
             answer.setdefault("lessons", []).append(lesson)
         else:
@@ -207,11 +211,11 @@ def _say_found(out, board):
         out.note(f"{board.client.name}: what a lesson that ended early had taught it is kept in {board.file}")
 
 
-def _teach(args, out, board, label, images, answer):
-    """Teach one class; returns the values of its lesson."""
+def _prepare(args, out, board, labels, answer):
+    """Refuse more classes than there is room for, and store images of the model's classes, before the first lesson."""
     from ..board import lesson
 
-    lesson.class_number(board, label)
+    lesson.check_room(board, labels)
     if args.review != "none" and not board.client.status().frozen:
         if count := lesson.review(board, args.review, args.data_dir, out.progress):
             classes = board.design.config.learning.shipped
@@ -219,6 +223,12 @@ def _teach(args, out, board, label, images, answer):
             out.text(f"stored {count} images of each of the model's {classes} classes for replay, from {args.review or 'fixture'}")
         elif board.design.config.learning.shipped and not board.client.learned()[1]:
             out.note("nothing is stored of the model's classes, so it may forget them; teach them too, or give --review DATA")
+
+
+def _teach(args, out, board, label, images):
+    """Teach one class; returns the values of its lesson."""
+    from ..board import lesson
+
     most = lesson.REHEARSAL if args.rehearse is None else 0
     result = lesson.teach(board, images, label, args.passes, most, out.note, out.progress)
     out.text(f"{result.label}: class {result.index}{', new' if result.new else ''}; {result.images} image{'s' * (result.images > 1)}, "

@@ -287,6 +287,23 @@ def test_a_folder_is_a_lesson_for_each_class(design, answer, refused, tmp_path):
     answer("learn", "--reset", "--discard", *board)
 
 
+def test_a_folder_is_refused_before_its_first_lesson(design, answer, refused, monkeypatch, tmp_path):
+    """A name that no class can have, and more classes than there is room for."""
+    folder, network = design
+    board, shipped = ("--board", "interpreted", "--design", folder), list(network.topology.classes)
+    folders.pictures(tmp_path / "p", ("cat", "cow", "dog"), 1, 8)
+    assert refused("learn", tmp_path / "p", *board) == (
+        3, f"fbnn-hw learn: --label cat, cow, dog: the board has room for {CLASSES} classes and knows {', '.join(shipped)}; expected fewer "
+        "new ones, or a design made with more --max-classes")
+    folders.pictures(tmp_path / "q", ("cat", " dog "), 1, 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(InterpretedBoard, "__init__", None)  # no board is started
+        assert refused("learn", tmp_path / "q", *board) == (
+            2, f"fbnn-hw learn: {tmp_path / 'q'}/ dog : class ' dog ': expected a name of printable characters that begins and ends with "
+            "none that is blank")
+    assert answer("learn", "--thaw", *board)["classes"] == shipped
+
+
 def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, monkeypatch, tmp_path):
     folder, network = design
     board, classes = ("--board", "interpreted", "--design", folder), network.topology.classes
