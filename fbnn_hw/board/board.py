@@ -446,7 +446,7 @@ class Board:
         return self.design is not None and self.design.model_mark == self.identity.model.hex()
 
     def keep_interrupted(self) -> Path | None:
-        """As `Pupil.interrupted`; None where nothing was begun."""
+        """As `Pupil.interrupted`."""
         return self._pupil.interrupted() if self._pupil else None
 
     def restore_interrupted(self, snapshot) -> Path | None:

@@ -156,7 +156,7 @@ class Pupil:
         self._names: tuple[str | None, ...] = ()
         self._found = ""
         self._change: Change | None = None  # begun by this program and not kept yet
-        self._began = False
+        self._began = self._learned = False
 
     @property
     def names(self) -> list[str | None]:
@@ -284,6 +284,7 @@ class Pupil:
         if not self._agrees():
             raise self._lost()
         self.kept.keep(self.taught(), self._change.origin if self._change else None)
+        self._learned |= bool(self._change) and any(kind in ("learn", "rehearse") for kind, *_ in self._change.steps)
         self.kept.end()
         self._change = None
 
@@ -304,14 +305,14 @@ class Pupil:
                                                          if file.exists() else "learn ") + "--reset the classes of the design")
 
     def interrupted(self) -> Path | None:
-        """Keep what a change that has ended early did to the board; returns the file, or None where nothing was done.
+        """Keep what a change that has ended early did to the board; returns the file, or None where nothing was learned, earlier either.
 
         A board at a port is asked within `KEEP_S` seconds.  Where it does not answer, what it has confirmed is kept, and what was begun
         stays written down.  A simulated board ends.  Raises `Astray` as `commit`.
         """
         change, asked = self._change, False
         if change is None:
-            return None
+            return self.kept.file if self._learned else None
         if not self.simulated:
             with suppress(FbnnError), self.client.within(KEEP_S):
                 learner = self.design.learner()
@@ -327,7 +328,7 @@ class Pupil:
         if asked:
             self.kept.end()
             self._change = None
-        return self.kept.file if news else None
+        return self.kept.file if news or self._learned else None
 
     def learn(self, index: int, latent: np.ndarray) -> None:
         """Learn the image that was classified last, whose latent are these bits, as class `index`."""

@@ -67,10 +67,10 @@ def run(args: Args, out: Output) -> int | None:
         answer: dict[str, Any] = {}
         try:
             _work(args, out, board, lessons or [], answer)
+            failed = _show(args, out, board, answer)
         except BaseException as error:
             _rescue(out, board, error)
             raise
-        failed = _show(args, out, board, answer)
     return failed
 
 
@@ -196,6 +196,7 @@ def _work(args, out, board, lessons, answer):
         board.freeze(True)
     if lessons or args.forget is not None or args.rehearse or args.freeze or args.thaw:
         answer["kept"] = board.file
+        out.kept = f"what it knows is kept in {board.file}"
         out.text(f"kept in {answer['kept']}")
     for file, write in ((args.snapshot, board.snapshot), (args.flash_slots, board.flash_slots)):
         if file:

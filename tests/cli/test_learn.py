@@ -304,6 +304,27 @@ def test_a_folder_is_refused_before_its_first_lesson(design, answer, refused, mo
     assert answer("learn", "--thaw", *board)["classes"] == shipped
 
 
+def test_an_interrupt_after_a_lesson_says_where_it_is_kept(design, answer, cli, monkeypatch, tmp_path):
+    """In the lesson of the next class, before its first image, and before the replays after a lesson."""
+    folder, network = design
+    board = "--board", "interpreted", "--design", folder, "--passes", 1, "--review", "none"
+    folders.pictures(tmp_path / "p", ("cat", "dog"), 1, 8)
+    for words, place, label in (((tmp_path / "p",), "learn", "cat"),
+                                (("--label", "dog", tmp_path / "p" / "dog", "--rehearse", 2), "rehearse", "dog")):
+        calls, act = [], getattr(Client, place)
+
+        def interrupted(*words, calls=calls, act=act, ends=2 if place == "learn" else 1):
+            calls.append(words)
+            return signal.raise_signal(signal.SIGINT) if len(calls) == ends else act(*words)
+        with monkeypatch.context() as patch:
+            patch.setattr(Client, place, interrupted)
+            code, _, err = cli("learn", *words, *board)
+        kept = folder / "learned-virtual.snapshot"
+        assert (code, err) == (130, f"fbnn-hw learn: interrupted; what it learned until then is kept in {kept}\n")
+        assert Taught.read(kept).names == (*network.topology.classes, label)
+        answer("learn", "--reset", "--discard", "--board", "interpreted", "--design", folder)
+
+
 def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, monkeypatch, tmp_path):
     folder, network = design
     board, classes = ("--board", "interpreted", "--design", folder), network.topology.classes
