@@ -169,8 +169,8 @@ def _work(args, out, board, lessons, answer):
             out.text(f"what it knew before is in {aside}")
         board.restore(args.restore)
         _say_found(out, board)
-        classes, exemplars, _ = board.client.learned()
-        out.text(f"restored {args.restore}: knows {classes} classes, {exemplars} exemplars")
+        classes, exemplars = [*filter(None, board.names)], board.client.learned()[1]
+        out.text(f"restored {args.restore}: knows {len(classes)} classes, {exemplars} exemplars")
     if args.reset:
         board.reset()
         _say_found(out, board)

@@ -325,6 +325,14 @@ def test_an_interrupt_after_a_lesson_says_where_it_is_kept(design, answer, cli, 
         answer("learn", "--reset", "--discard", "--board", "interpreted", "--design", folder)
 
 
+def test_a_class_forgotten_is_not_counted(design, answer, cli, tmp_path):
+    made = designs.generate(design[1], "ice40", outputs=4, out=tmp_path, learn="replay", forget=True, max_classes=4, exemplars=12)
+    board = "--board", "interpreted", "--design", made.folder
+    answer("learn", "--forget", made.classes[0], "--snapshot", tmp_path / "one", *board)
+    _, out, _ = cli("learn", "--restore", tmp_path / "one", *board)
+    assert f"restored {tmp_path / 'one'}: knows 1 classes, 0 exemplars" in out.splitlines()
+
+
 def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, monkeypatch, tmp_path):
     folder, network = design
     board, classes = ("--board", "interpreted", "--design", folder), network.topology.classes
