@@ -175,6 +175,8 @@ def _work(args, out, board, lessons, answer):
         board.reset()
         _say_found(out, board)
         out.text("reset to the classes of the design" + (f"; what it had learned is in {aside}" if aside else ""))
+    if args.discard:
+        board.before.unlink(missing_ok=True)  # --undo would bring it back
     if args.thaw:
         board.freeze(False)
     if args.forget is not None:

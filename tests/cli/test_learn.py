@@ -325,6 +325,18 @@ def test_an_interrupt_after_a_lesson_says_where_it_is_kept(design, answer, cli, 
         answer("learn", "--reset", "--discard", "--board", "interpreted", "--design", folder)
 
 
+def test_what_is_discarded_does_not_come_back(design, answer, refused, tmp_path):
+    folder, network = design
+    board = "--board", "interpreted", "--design", folder
+    np.save(tmp_path / "cats.npy", pictures(1, 1))
+    answer("learn", "--snapshot", tmp_path / "shipped", *board)
+    for words in ("--reset",), ("--restore", tmp_path / "shipped"):
+        for label in "cat", "dog":
+            answer("learn", "--label", label, tmp_path / "cats.npy", "--review", "none", "--passes", 1, *board)
+        assert answer("learn", *words, "--discard", *board)["classes"] == list(network.topology.classes)
+        assert refused("learn", "--undo", *board)[1].endswith(": no lesson to take back; expected one before, with this design")
+
+
 def test_a_class_forgotten_is_not_counted(design, answer, cli, tmp_path):
     made = designs.generate(design[1], "ice40", outputs=4, out=tmp_path, learn="replay", forget=True, max_classes=4, exemplars=12)
     board = "--board", "interpreted", "--design", made.folder
@@ -368,7 +380,6 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     assert set(answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)["effects"]) == set(classes)
     answer("learn", "--reset", "--discard", *board)
     kept_file.unlink()
-    (folder / "learned-virtual-before.snapshot").unlink()
 
 
 def test_the_buffer_begins_without_forgotten_classes(design, tmp_path, monkeypatch):
