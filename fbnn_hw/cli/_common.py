@@ -273,10 +273,14 @@ def named(flag: str, path: str | Path, suffix: str) -> None:
 
 
 def generated(folder: str | Path) -> Iterator[tuple[str, Path]]:
-    """What stays of a design, for `writable`: the files that its manifest names, what boards were taught, and builds."""
+    """What stays of a design, for `writable`: the files that its manifest names, what boards were or will be taught, and builds."""
+    from ..board.pupil import Kept
+
     folder = Path(folder)
     names = (files.json_object(folder / "manifest.json") or {}).get("files")
     paths = [folder / name for name in ("manifest.json", *(names if isinstance(names, dict) else ()))]
+    for kept in Kept(folder, True), Kept(folder, False):
+        paths += kept.file, kept.before, kept.lesson
     for path in (*paths, *folder.glob("learned-*.*"), *folder.glob("build-*/*")):
         yield f"a file of the design in {folder}", path
 
