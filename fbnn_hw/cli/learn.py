@@ -98,8 +98,9 @@ def _check(args):
     if not args.port and not args.board:
         raise UsageError("missing --port or --board; see fbnn-hw learn --help")
     _board.check(args)
-    if args.label is not None and not args.files:
-        raise UsageError("--label: expected together with images of that class")
+    for flag, what in (("label", "images of that class"), ("review", "images"), ("passes", "images")):
+        if getattr(args, flag) is not None and not args.files:
+            raise UsageError(f"--{flag}: expected together with {what}")
     if args.label is None and not all(Path(name).is_dir() for name in args.files):
         raise UsageError("found images without --label; say which class they are, or give a folder with a subfolder for each class")
     _common.fit(args)
@@ -141,11 +142,17 @@ def _check(args):
 
 def _check_samples(args, design):
     """Refuse what a design cannot do: what is of stored samples where it keeps none, and to forget."""
+    from ..design.review import each
+
     if args.forget is not None and not design.config.learning.forget:
         raise UsageError(f"--forget {args.forget}: {design.folder} cannot forget a class, expected a design made with generate --forget")
-    for flag, value in (("--review", args.review if args.review != "none" else None), ("--rehearse", args.rehearse)):
-        if value and design.config.learning.adds:
+    plan, review = design.config.learning, args.review if args.review != "none" else None
+    for flag, value in (("--review", review), ("--rehearse", args.rehearse)):
+        if value and plan.adds:
             raise UsageError(f"{flag} {value}: {design.folder} keeps no samples, expected a design that learns by replay")
+    if review and not each(plan):
+        raise UsageError(f"--review {review}: {design.folder} begins with {plan.shipped} classes and has room for {plan.slots} exemplars, "
+                         "expected classes, and room for two of each; leave --review out, or generate with more --exemplars")
     if args.flash_slots and not design.config.keeps:
         raise UsageError(f"--flash-slots {args.flash_slots}: {design.folder} keeps nothing in a flash, expected a design made with "
                          "generate --keep")
@@ -217,15 +224,19 @@ def _say_found(out, board):
 def _prepare(args, out, board, labels, answer):
     """Refuse more classes than there is room for, and store images of the model's classes, before the first lesson."""
     from ..board import lesson
+    from ..design.review import each
 
+    plan = board.design.config.learning
     lesson.check_room(board, labels)
     if args.review != "none" and not board.client.status().frozen:
         if count := lesson.review(board, args.review, args.data_dir, out.progress):
-            classes = board.design.config.learning.shipped
-            answer["reviewed"] = count * classes
-            out.text(f"stored {count} images of each of the model's {classes} classes for replay, from {args.review or 'fixture'}")
-        elif board.design.config.learning.shipped and not board.client.learned()[1]:
-            out.note("nothing is stored of the model's classes, so it may forget them; teach them too, or give --review DATA")
+            answer["reviewed"] = count * plan.shipped
+            out.text(f"stored {count} images of each of the model's {plan.shipped} classes for replay, from {args.review or 'fixture'}")
+        elif args.review and board.client.learned()[1]:
+            out.note(f"--review {args.review}: it has exemplars already, so none of these images is stored")
+        elif plan.shipped and not board.client.learned()[1]:
+            out.note("nothing is stored of the model's classes, so it may forget them; teach them too"
+                     + ", or give --review DATA" * bool(each(plan)))
 
 
 def _teach(args, out, board, label, images):

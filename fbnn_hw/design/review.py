@@ -10,6 +10,11 @@ REVIEW = 10
 """Images of each class of the model that are stored for replay before the first lesson."""
 
 
+def each(plan) -> int:
+    """Images of each class of the model that the plan of a learner has room for: half of its buffer; 0 where the model has no class."""
+    return min(REVIEW, plan.slots // (2 * plan.shipped)) if plan.shipped else 0
+
+
 def review_exemplars(design, source: str | None = None, data_dir=None, progress=silent):
     """Return (labels, latents) of `REVIEW` images of each class of a design, or fewer where a class has fewer; None where there are none.
 
@@ -18,8 +23,8 @@ def review_exemplars(design, source: str | None = None, data_dir=None, progress=
     from ..data import datasets
 
     plan = design.config.learning
-    count = min(REVIEW, plan.slots // (2 * plan.shipped or 1))
-    if not count or not plan.shipped:
+    count = each(plan)
+    if not count:
         return None
     images = datasets.load(source or "fixture", data_dir, progress=progress)
     classes, size = design.classes[:plan.shipped], images.images.shape[-1]

@@ -345,7 +345,7 @@ def test_a_class_forgotten_is_not_counted(design, answer, cli, tmp_path):
     assert f"restored {tmp_path / 'one'}: knows 1 classes, 0 exemplars" in out.splitlines()
 
 
-def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, monkeypatch, tmp_path):
+def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer, cli, monkeypatch, tmp_path):
     folder, network = design
     board, classes = ("--board", "interpreted", "--design", folder), network.topology.classes
     data = datasets.Images(strategies.images(3, 12, 8), np.arange(12) % 3, (classes[1], "other", classes[0]))
@@ -378,6 +378,8 @@ def test_an_empty_buffer_begins_with_images_of_the_models_classes(design, answer
     assert Taught.read(kept_file) == Taught((*classes, "cat"), twin.snapshot())
     # The class of a lesson is none of the others, though it has exemplars by now.
     assert set(answer("learn", "--label", "cat", tmp_path / "cats.npy", *board)["effects"]) == set(classes)
+    _, _, err = cli("learn", "--label", "cat", tmp_path / "cats.npy", "--passes", 1, "--review", "cifar10", *board)
+    assert "fbnn-hw learn: --review cifar10: it has exemplars already, so none of these images is stored" in err.splitlines()
     answer("learn", "--reset", "--discard", *board)
     kept_file.unlink()
 
@@ -519,6 +521,12 @@ def test_inputs_are_refused_before_anything_is_compiled(design, refused, monkeyp
     for flag, value in (("--review", "fixture"), ("--rehearse", 2)):
         assert refused("learn", "--label", "x", photo, "--crop", *board, means, flag, value) == (
             2, f"fbnn-hw learn: {flag} {value}: {means} keeps no samples, expected a design that learns by replay")
+    few, none = (generate(design[1], "ice40", outputs=4, out=tmp_path, learn="replay", **options).folder
+                 for options in (dict(exemplars=3), dict(start="empty", exemplars=8)))
+    for folder, has in (few, "2 classes and has room for 3 exemplars"), (none, "0 classes and has room for 8 exemplars"):
+        assert refused("learn", "--label", "x", photo, "--crop", *board, folder, "--review", "fixture") == (
+            2, f"fbnn-hw learn: --review fixture: {folder} begins with {has}, expected classes, and room for two of each; leave --review "
+            "out, or generate with more --exemplars")
     assert refused("learn", "--forget", "cat", *board, means) == (
         2, f"fbnn-hw learn: --forget cat: {means} cannot forget a class, expected a design made with generate --forget")
 
@@ -532,6 +540,8 @@ def test_refusals(refused, tmp_path):
             (("--forget", "cat", "--undo", *board), "found both --forget and --undo, expected one of them"),
             (("x.png", *board), "found images without --label; say which class they are, or give a folder with a subfolder for each class"),
             (("--label", "cat", *board), "--label: expected together with images of that class"),
+            (("--review", "fixture", "--thaw", *board), "--review: expected together with images"),
+            (("--passes", 2, "--thaw", *board), "--passes: expected together with images"),
             (("x.png", "--label", " cat", *board),
              "--label ' cat': expected a name of printable characters that begins and ends with none that is blank"),
             (("x.png", "--label", "c" * 101, *board), "--label: found a name of 101 characters, expected at most 100"),
