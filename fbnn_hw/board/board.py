@@ -251,7 +251,11 @@ class Board:
         ------
         InputError
             The board has no camera, or no image comes, or the board sends what it cannot mean.
+        UsageError
+            `count` is no whole number from 1.
         """
+        if not whole(count, 1):
+            raise UsageError(f"count: found {count!r}, expected a whole number from 1")
         self._with_latents(latent)
         return self._answers(((self.client.see(latent=latent), self.client.status()) for _ in range(count)), count, latent, progress)
 
@@ -377,6 +381,8 @@ class Board:
         Raises UsageError where the design cannot forget, the class is not known, or it is the last one of a design that ships some,
         InputError where the board is frozen.
         """
+        if not isinstance(label, str):
+            raise UsageError(f"label: found {label!r}, expected the name of a class")
         names, learner = self.names, self.held_design().learner()
         number = next((n for n, name in enumerate(names) if name and spelled(name) == spelled(label)), None)
         if number is None:
@@ -390,8 +396,14 @@ class Board:
         self.pupil.take_up(Taught(tuple(names[:learner.known]), learner.snapshot()), self.file, self.pupil.taught())
 
     def flash_slots(self, path: str | Path) -> None:
-        """Write what the board was taught as the flash slots of its design, which was made with --keep (docs/device.md)."""
-        files.write(path, slots.pack(self.pupil.taught(), self.held_design()))
+        """Write what the board was taught as the flash slots of its design (docs/device.md).
+
+        Raises UsageError where that was not made with --keep.
+        """
+        taught, design = self.pupil.taught(), self.held_design()
+        if not design.config.keeps:
+            raise UsageError(f"{design.folder}: keeps nothing in a flash, expected a design made with generate --keep")
+        files.write(path, slots.pack(taught, design))
 
     def snapshot(self, path: str | Path) -> None:
         """Write what the board was taught, and the names of the classes, to a file."""
@@ -419,7 +431,9 @@ class Board:
         self.pupil.rehearse(count)
 
     def freeze(self, frozen: bool = True) -> None:
-        """Make the board refuse to learn; with False, let it learn again."""
+        """Make the board refuse to learn; with False, let it learn again.  Raises UsageError for what is neither True nor False."""
+        if not isinstance(frozen, bool | np.bool_):
+            raise UsageError(f"frozen: found {frozen!r}, expected True or False")
         if not self._of_the_design():
             self.client.freeze(frozen)
             return

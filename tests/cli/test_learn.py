@@ -12,7 +12,7 @@ from PIL import Image
 from fbnn_hw import Board
 from fbnn_hw import design as designs
 from fbnn_hw.base import files
-from fbnn_hw.base.errors import InputError
+from fbnn_hw.base.errors import InputError, UsageError
 from fbnn_hw.board.interpreted import InterpretedBoard
 from fbnn_hw.board.taught import HEAD, Taught
 from fbnn_hw.data import datasets
@@ -529,6 +529,22 @@ def test_inputs_are_refused_before_anything_is_compiled(design, refused, monkeyp
             "out, or generate with more --exemplars")
     assert refused("learn", "--forget", "cat", *board, means) == (
         2, f"fbnn-hw learn: --forget cat: {means} cannot forget a class, expected a design made with generate --forget")
+
+
+def test_what_a_board_cannot_mean_is_a_usage_error(design, tmp_path):
+    made = designs.generate(design[1], "ice40", outputs=4, out=tmp_path, learn="replay", forget=True, max_classes=4, exemplars=12)
+    with Board.interpreted(made) as board:
+        for request, line in (
+                (lambda: board.forget(3), "label: found 3, expected the name of a class"),
+                (lambda: board.flash_slots(tmp_path / "slots"),
+                 f"{made.folder}: keeps nothing in a flash, expected a design made with generate --keep"),
+                (lambda: board.freeze("no"), "frozen: found 'no', expected True or False"),
+                (lambda: board.freeze(2), "frozen: found 2, expected True or False"),
+                (lambda: board.see("a"), "count: found 'a', expected a whole number from 1")):
+            with pytest.raises(UsageError) as error:
+                request()
+            assert str(error.value) == line
+        assert board.names == made.classes and not board.twin.frozen and not (tmp_path / "slots").exists()
 
 
 def test_refusals(refused, tmp_path):
