@@ -151,9 +151,13 @@ class Trainer(Fit):
         With a plateau schedule the recipe may have more epochs than before.  Any other change raises
         an error, because the result would belong to neither run.
         """
-        state = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION)
+        state, own = checkpoint.state(self.state_path, STATE_FORMAT, STATE_VERSION), self.state()
+        verb, expected = ("pretrain" if "objective" in one else "train" for one in (state, own))
+        if verb != expected:
+            raise UsageError(f"{self.state_path}: was started by fbnn-hw {verb}, expected a state of fbnn-hw {expected}; resume with "
+                             f"fbnn-hw {verb} and the same flags")
         with checkpoint.taking_up(self.state_path):
-            self._take_up(upgrade(state, self.state()))
+            self._take_up(upgrade(state, own))
             self._check_place()
 
     def _take_up(self, state):

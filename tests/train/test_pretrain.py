@@ -12,7 +12,7 @@ from fbnn_hw.ir.models import vgg
 from fbnn_hw.nn import checkpoint, losses
 from fbnn_hw.nn.network import FBNN
 from fbnn_hw.reference import inference
-from fbnn_hw.train import pretrain, record
+from fbnn_hw.train import offline, pretrain, record
 from fbnn_hw.train.config import TrainConfig
 from tests.train.test_offline import interrupted_and_resumed, same
 
@@ -78,6 +78,19 @@ def test_a_stage_is_not_resumed_as_another(tmp_path):
     with pytest.raises(UsageError, match="s.state: was started with --activations float; resume with the same flags$"):
         stage("binary").resume()
     stage("float").resume()
+
+
+def test_a_state_of_the_other_verb_is_refused(tmp_path):
+    """Both have the same tensors, and `train` has no other objective to compare."""
+    def plain():
+        return offline.Trainer(trainer(tmp_path, pretrain.Objective()).model, IMAGES, LABELS, CONFIG, tmp_path / "s.state")
+
+    for first, second, verbs in ((trainer(tmp_path, pretrain.Objective(gamma=0.1)), plain(), ("pretrain", "train")),
+                                 (plain(), trainer(tmp_path, pretrain.Objective()), ("train", "pretrain"))):
+        first.save()
+        with pytest.raises(UsageError, match="s.state: was started by fbnn-hw {0}, expected a state of fbnn-hw {1}; resume with "
+                                             "fbnn-hw {0} and the same flags$".format(*verbs)):
+            second.resume()
 
 
 def test_a_supervised_run_is_that_of_the_trainer(tmp_path):
