@@ -7,10 +7,23 @@ copies that `duplicate` makes are never stored: a dense layer that reads them ad
 import torch
 import torch.nn.functional as F
 
-from ..ir.network import LATENT
+from ..base.errors import InputError
+from ..ir.network import LATENT, Topology
 from . import binarize
 from .layers import moved
 from .network import FBNN
+
+KINDS = ("concat", "dense", "duplicate", "shuffle", "slice")
+"""Of the layers that `logits` knows."""
+
+
+def verify(topology: Topology) -> None:
+    """Raises InputError where `logits` does not know a layer after the latent, or an input of one: another layer, a map, bytes."""
+    known = {LATENT, *(o.name for o in topology.head)} - topology.byte_maps()
+    for o in topology.head:
+        if o.kind not in KINDS or not known.issuperset(o.inputs):
+            raise InputError(f"layer {o.name}: is after the latent and a {o.kind} of {', '.join(o.inputs)}, expected {', '.join(KINDS)} "
+                             f"of {LATENT}, a vector of bits, and of layers after it; cil --replay native takes any network")
 
 
 def logits(model: FBNN, latent: torch.Tensor) -> torch.Tensor:
@@ -21,8 +34,6 @@ def logits(model: FBNN, latent: torch.Tensor) -> torch.Tensor:
         match o.kind:
             case "duplicate":
                 y = x, times * o.times
-            case "concat" | "slice" | "shuffle":
-                y = moved(o, *(v.repeat_interleave(n, 1) if n > 1 else v for v, n in (values[i] for i in o.inputs))), 1
             case "dense":
                 layer = model.layers[o.name]
                 proxy = layer.proxy.flatten(1)
@@ -34,5 +45,7 @@ def logits(model: FBNN, latent: torch.Tensor) -> torch.Tensor:
                 if not layer.logits:
                     dot = binarize.scaled(binarize.weight(dot, binarize.reach(layer.scale, layer.limit)), layer.scale)
                 y = dot, 1
+            case _:
+                y = moved(o, *(v.repeat_interleave(n, 1) if n > 1 else v for v, n in (values[i] for i in o.inputs))), 1
         values[o.name] = y
     return y[0]

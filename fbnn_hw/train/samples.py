@@ -59,11 +59,12 @@ class Native:
 
 
 class Latents:
-    """Samples are uint8 bits (N, latent).  The classifier trains, and the feature extractor is frozen."""
+    """Samples are uint8 bits (N, latent).  The classifier trains, and the feature extractor is frozen.  Raises as `head.verify`."""
 
     batch = 5000
 
     def __init__(self, topology: Topology, cache: Path | None = None) -> None:
+        head.verify(topology)
         self.code = BitCode(topology.shapes[LATENT][0])
         self.heads = {o.name for o in topology.head}
         self.cache = cache

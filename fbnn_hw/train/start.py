@@ -53,8 +53,8 @@ def read(path: str | Path) -> Start:
     """
     path = Path(path)
     network = checkpoint.read(path)
-    if LATENT not in network.topology:
-        raise InputError(f"{path}: has no layer named {LATENT}, expected a feature extractor that ends in one")
+    if not network.topology.head:
+        raise InputError(f"{path}: has no layer named {LATENT} before its last, expected a feature extractor that ends in one")
     proxies = {}
     model = FBNN(network.topology)
     for name, layer in model.layers.items():

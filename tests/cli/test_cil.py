@@ -10,7 +10,11 @@ import sys
 import pytest
 import torch
 
+from fbnn_hw.ir import ops as op
 from fbnn_hw.ir import shipped
+from fbnn_hw.ir.network import Topology
+from fbnn_hw.nn import checkpoint
+from tests import strategies
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +57,19 @@ def test_a_run(extractor, answer, cli, tmp_path):
     code, out, _ = cli(*BASE, "--init", extractor, "--out", tmp_path / "b.json", "--setting", "rpt")
     assert code == 0 and out.startswith("buffer: 50,000 bits / 1,024 a sample = 48 samples, 8.0 a class at 6; with labels of 3 bits it")
     assert "final: accuracy" in out and "a_buffer_train" in out
+
+
+@pytest.mark.parametrize("layers, line", [
+    ((op.Gap("gap", ("pool",)), op.Dense("latent", ("gap",), 8), op.Concat("last", ("latent", "gap"))),
+     "layer last: is after the latent and a concat of latent, gap, expected concat, dense, duplicate, shuffle, slice of latent, a vector "
+     "of bits, and of layers after it; cil --replay native takes any network"),
+    ((op.Gap("last", ("pool",)),), "{}: has no layer named latent before its last, expected a feature extractor that ends in one")])
+def test_an_extractor_of_other_layers(refused, tmp_path, layers, line):
+    ops = (op.Thermometer("input", (), "tycc", 16, 4), op.MaxPool("pool", ("input",)), *layers)
+    name = "logits" if len(layers) > 1 else "latent"
+    checkpoint.save(tmp_path / "x.pt", strategies.fill(Topology("x", (*ops, op.Dense(name, ("last",), 2, logits=True)), ("a", "b")), 1))
+    assert refused(*BASE, "--init", tmp_path / "x.pt", "--out", tmp_path / "a.json") == (
+        3, f"fbnn-hw cil: {line.format(tmp_path / 'x.pt')}")
 
 
 def test_an_extractor_that_knows_the_classes_to_come_is_named(cli, extractor, tmp_path):

@@ -1,8 +1,12 @@
 import pytest
 import torch
 
+from fbnn_hw.base.errors import InputError
+from fbnn_hw.ir import ops as op
+from fbnn_hw.ir.network import Topology
 from fbnn_hw.nn import head
 from fbnn_hw.nn.network import load
+from fbnn_hw.reference.learning import Head
 from tests import strategies
 
 
@@ -21,3 +25,30 @@ def test_integers_and_gradients_are_those_of_the_whole_network(seed):
     for name, layer in one.layers.items():
         if layer.proxy.grad is not None:
             assert torch.allclose(layer.proxy.grad, two.layers[name].proxy.grad, atol=1e-4), name
+
+
+LATENT, BITS = op.Dense("latent", ("gap",), 8), (op.Thermometer("input", (), "tycc", 8, 4), op.Gap("gap", ("input",)))
+
+
+@pytest.mark.parametrize("layers, found", [
+    ((*BITS, LATENT, op.Conv("a", ("latent",), 8, 1)), "a: is after the latent and a conv of latent"),
+    ((*BITS, LATENT, op.Gap("a", ("latent",))), "a: is after the latent and a gap of latent"),
+    ((*BITS[:1], op.Conv("latent", ("input",), 8), op.Flatten("a", ("latent",))), "a: is after the latent and a flatten of latent"),
+    ((*BITS, LATENT, op.Concat("a", ("latent", "gap"))), "a: is after the latent and a concat of latent, gap"),
+    ((op.Bits8("input", (), 8), op.Flatten("latent", ("input",)), op.Dense("a", ("latent",), 8)),
+     "a: is after the latent and a dense of latent"),
+], ids=lambda v: v if isinstance(v, str) else "")
+def test_what_latents_do_not_suffice_for_is_refused(layers, found):
+    topology = Topology("t", (*layers, op.Dense("logits", ("a",), 2, logits=True)), ("x", "y"))
+    topology.verify()
+    with pytest.raises(InputError, match=f"^layer {found}, expected concat, dense, duplicate, shuffle, slice of latent, a vector of bits, "
+                                         "and of layers after it; cil --replay native takes any network$"):
+        head.verify(topology)
+
+
+@pytest.mark.parametrize("layers, gives", [
+    ((*BITS, op.Dense("latent", ("gap",), 2, logits=True)), "logits"),
+    ((op.Bits8("input", (), 8), op.Flatten("latent", ("input",)), op.Dense("last", ("latent",), 2, logits=True)), "bytes")])
+def test_a_latent_of_a_chip_is_bits(layers, gives):
+    with pytest.raises(InputError, match=f"^model t: layer latent gives {gives}, expected bits$"):
+        Head.of(Topology("t", layers, ("x", "y")))

@@ -54,9 +54,11 @@ class Head:
 
     @classmethod
     def of_latent(cls, topology):
-        """The head whose output rows read the latent alone.  Raises InputError where the topology has no latent."""
+        """The head whose output rows read the latent alone.  Raises InputError where the topology has no latent of bits."""
         if LATENT not in topology:
             raise InputError(f"model {topology.name}: has no layer named {LATENT}, expected a feature extractor that ends in one")
+        if not topology.head or LATENT in topology.byte_maps():
+            raise InputError(f"model {topology.name}: layer {LATENT} gives {'bytes' if topology.head else 'logits'}, expected bits")
         return cls(topology.shapes[LATENT][0])
 
     @classmethod
