@@ -94,15 +94,16 @@ def run(args: Args, out: Output) -> None:
         setting))
     runs = [study.run(seed, against) for seed in range(args.seeds)]
     summary = summarise(runs)
+    trained_on = [name for name in network.topology.classes if any(name in one["classes"] for one in runs)]
     result = {"command": _common.command_line(args), "scenario": args.scenario, "setting": setting, "model": path,
-              "trained_on": study.trained_on, "head": vars(head), "config": config.to_dict(), "ledger": config.ledger(head),
+              "trained_on": trained_on, "head": vars(head), "config": config.to_dict(), "ledger": config.ledger(head),
               "adam": {"epochs": args.epochs, "lr": args.lr},
               "samples_per_class": args.samples, "validate": args.validate, "rehearse": args.rehearse, "summary": summary, "runs": runs}
     rows = [(name, of(s["a_final"]), of(s["d_final"], 1, 3), f"{s['memory_bits'] / 1e6:.3f}") for name, s in summary.items()]
     out.text(*_common.table(rows, ("learner", "a_final %", "d_final", "memory Mb")),
              "", f"{args.seeds} {plural(args.seeds, 'seed')}, {config.slots} {plural(config.slots, 'exemplar')}, "
              f"{config.max_classes} classes; the extractor was trained on "
-             + (f"{len(study.trained_on)} of them: {', '.join(study.trained_on)}" if study.trained_on else "none of them"))
+             + (f"{len(trained_on)} of them: {', '.join(trained_on)}" if trained_on else "none of them"))
     if args.out:
         from .train import write_result
 

@@ -100,7 +100,6 @@ class Study:
             of = [np.flatnonzero(labels == c) for c in range(len(images.classes))]
             last = np.concatenate([index[len(index) * 4 // 5:] for index in of])
             self.samples = {"train": (np.delete(vectors, last, 0), np.delete(labels, last)), "test": (vectors[last], labels[last])}
-        self.trained_on = [name for name in origin.topology.classes if name in self.classes]
         topology = start.with_classes(origin.topology, tuple(f"class {i}" for i in range(scenario.arriving(self.setting))))
         self.topology = topology if options.head == "skip" else dense_head(topology, head.copies)
         self.hidden = origin.proxies["hidden"] if head.hidden else None
@@ -177,6 +176,6 @@ class Study:
             seen = self.tasks[t][-1] + 1
             inside = self.test[1] < seen
             matrix = metrics.confusion(self.test[1][inside], learner.classify(self.test[0][inside]), seen)
-            records.append(metrics.evaluate(matrix, self.tasks, t, self.tasks[0] if self.scenario.base else ()))
+            records.append(metrics.evaluate(matrix, self.tasks, t, self.tasks[0] if self.setting == "rpt" else ()))
             self.options.detail(f"{name}, task {t + 1}: {records[-1]['seen']['a']:.2%} of the {seen} classes seen")
         return {"tasks": records, "memory_bits": learner.memory_bits, "cpu_seconds": round(time.process_time() - began, 1)}
