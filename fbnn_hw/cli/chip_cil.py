@@ -74,8 +74,7 @@ def run(args: Args, out: Output) -> None:
     names = {field.name for field in fields(LearnConfig)}
     given = {n: v for n, v in vars(args).items() if n in names and v is not None}
     setting = args.setting or scenario.settings[0]
-    if setting not in scenario.settings:
-        raise UsageError(f"--setting {setting}: {scenario.name} has no classes of its own in the pre-training, expected fpt")
+    scenario.split(0, setting)  # refuses what is wrong with either before the latents take their minutes
     config = LearnConfig(scenario.arriving(setting), **ADDING_DEFAULTS.get(args.rule, DEFAULTS) | given)
     config.verify()
     path, network = _common.checkpoint(args.model)

@@ -105,7 +105,7 @@ def labelled(args: Args, out: Output, name: str, scenario: Scenario) -> tuple[An
         train, test = (datasets.load(name, args.data_dir, split, progress=out.progress) for split in ("train", "test"))
     test = test and test.by_name(train.classes)
     if scenario.base and not args.all_classes:
-        classes = [train.classes[c] for c in scenario.class_order(args.seed)[:scenario.base]]
+        classes = [train.classes[c] for c in scenario.ordered(args.seed)[:scenario.base]]
         train, test = train.select(classes), test and test.select(classes)
     if args.images:
         train = train.thinned(args.images)

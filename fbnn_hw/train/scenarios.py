@@ -75,15 +75,27 @@ class Scenario:
             order = [*order[:self.base], *np.random.default_rng((again, 4)).permutation(order[self.base:])]
         return tuple(int(i) for i in order)
 
+    def ordered(self, seed: int, again: int | None = None) -> tuple[int, ...]:
+        """What `class_order` gives, which may be another's.  Raises UsageError where that is not enough classes, each once."""
+        from ..data.datasets import DATASETS
+
+        given, most = self.class_order(seed, again), max(self.classes, DATASETS[self.data].classes)  # too many are for `verify_classes`
+        order = list(given) if np.iterable(given) else [given]
+        wrong = next((show(c) for place, c in enumerate(order) if not whole(c, 0, most) or c in order[:place]), None)
+        if wrong or len(order) < self.classes:
+            raise UsageError(f"--scenario {self.name}: class_order gives {wrong or f'{len(order)} numbers'}, expected {self.classes} or "
+                             f"more numbers of classes of {self.data}, 0 to {most - 1}, each once")
+        return tuple(int(c) for c in order)
+
     def split(self, seed: int, setting: str, again: int | None = None) -> list[tuple[int, ...]]:
         """The tasks, a list of tuples of class numbers.
 
         With setting "rpt" the classes of the pre-training come first, as a task already learned.
-        again: as of `class_order`.  Raises UsageError where the scenario has no such setting.
+        again: as of `class_order`.  Raises UsageError where the scenario has no such setting, or as `ordered`.
         """
         if setting not in self.settings:
             raise UsageError(f"--setting {setting}: {self.name} has no classes of its own in the pre-training, expected fpt")
-        order = self.class_order(seed, again)
+        order = self.ordered(seed, again)
         starts = [self.base + i * self.per_task for i in range(self.tasks)]
         tasks = [order[start:start + self.per_task] for start in starts]
         return ([order[:self.base]] if setting == "rpt" else []) + tasks

@@ -120,6 +120,18 @@ def test_the_classifier_of_an_ablation(answer, tmp_path):
         assert result["ledger"]["bits_per_sample"] == 64
 
 
+@pytest.mark.parametrize("verb", [
+    ("pretrain", "--model", "0.5mb"), ("cil", "--model", "0.5mb", "--replay", "native", "--strategy", "naive"),
+    ("chip-cil", "--model", "tiny.pt")])
+def test_a_scenario_whose_order_is_none(refused, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fbnn_twice.py").write_text("from fbnn_hw.train.scenarios import Scenario\nclass Twice(Scenario):\n"
+                                            "    def class_order(self, seed, again=None):\n        return 0, 1, 2, 3, 4, 4\n"
+                                            "TWICE = Twice('', 'tiny', 'tiny', 2, 2, 2)\n")
+    code, line = refused(*verb, "--scenario", "fbnn_twice:TWICE")
+    assert code == 2 and line.endswith(": class_order gives 4, expected 6 or more numbers of classes of tiny, 0 to 5, each once")
+
+
 def test_a_scenario_without_pre_training(answer, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fbnn_bare.py").write_text("from fbnn_hw.train.scenarios import Scenario\nBARE = Scenario('', 'tiny', None, 0, 3, 2)\n")

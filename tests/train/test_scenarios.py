@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fbnn_hw.base.errors import UsageError
@@ -45,9 +46,32 @@ def test_a_field_that_no_scenario_has(field, value, expected, monkeypatch):
     assert str(error.value).startswith(f"--scenario mine:ONE: {expected}") and "mine:ONE" not in scenarios.SCENARIOS
 
 
+@pytest.mark.parametrize("order, found", [
+    ((0, 1, 2, 3, 4, 4), "4"), ((0, 1, 2, 3, 4, 6), "6"), ((0, -1, 2, 3, 4, 5), "-1"), ((0, 1, 2, 3, 4), "5 numbers"), ((0, 1.5), "1.5"),
+    ("abcdef", "'a'"), (None, "None"), (iter(()), "0 numbers")])
+def test_a_class_order_that_is_none(order, found):
+    class Ordered(scenarios.Scenario):
+        def class_order(self, seed, again=None):
+            return order
+
+    message = f"--scenario mine:X: class_order gives {found}, expected 6 or more numbers of classes of tiny, 0 to 5, each once"
+    with pytest.raises(UsageError) as error:
+        Ordered("mine:X", "tiny", "tiny", 2, 2, 2).split(0, "fpt")
+    assert str(error.value) == message
+
+
+def test_a_class_order_of_some_classes():
+    class Ordered(scenarios.Scenario):
+        def class_order(self, seed, again=None):
+            return np.array([5, 3, 1, 0, 2])
+
+    assert Ordered("mine:X", "tiny", "tiny", 2, 1, 2).split(0, "rpt") == [(5, 3), (1, 0)]
+
+
 def test_more_classes_than_the_data_has():
     one = replace(scenarios.get("tiny-2+2x2"), tasks=4)
     with pytest.raises(UsageError, match="^--scenario tiny-2.2x2: has 10 classes, tiny has 6; expected no more$"):
+        assert one.split(0, "fpt")
         one.verify_classes("abcdef")
 
 
