@@ -85,7 +85,7 @@ def upgrade(state: dict[str, Any], own: Any = ()) -> dict[str, Any]:
 
 
 class Interrupted(Exception):
-    """Raised between two steps after Ctrl-C or SIGTERM, when the state has been saved."""
+    """Raised between two steps after Ctrl-C, SIGTERM or SIGHUP, when the state has been saved."""
 
 
 class Trainer(Fit):
@@ -191,13 +191,15 @@ class Trainer(Fit):
             raise ValueError("an order of other images")
 
     def run(self) -> list[dict[str, Any]]:
-        previous = {}
+        previous, ends = {}, [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # Windows has none, nohup ignores it
+            ends.append(signal.SIGHUP)
 
         def stop(*_):
             self._stop = True
 
         try:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in ends:
                 previous[number] = signal.signal(number, stop)
         except ValueError:  # not in the main thread: the caller handles signals
             pass

@@ -17,6 +17,7 @@ from fbnn_hw.train.offline import Interrupted, Trainer, split
 FIXTURE = datasets.load("fixture").select(("cat", "dog", "ship"))
 IMAGES, LABELS = torch.from_numpy(FIXTURE.images), torch.from_numpy(FIXTURE.labels)
 CONFIG = TrainConfig(epochs=3, batch=8, lr=1e-2, patience=0)
+ENDS = [number for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
 
 
 def trainer(tmp_path, config=CONFIG, images=IMAGES, labels=LABELS, classes=FIXTURE.classes, width=1 / 16, **options):
@@ -70,7 +71,7 @@ def test_resume_is_bit_identical(tmp_path, schedule):
     for number, at in enumerate(points):
         folder = tmp_path / f"b{number}"
         with pytest.raises(Interrupted):
-            trainer(folder, config, progress=StopAt(at, (signal.SIGINT, signal.SIGTERM)[number % 2])).run()
+            trainer(folder, config, progress=StopAt(at, ENDS[number % len(ENDS)])).run()
         again = trainer(folder, config)
         torch.rand(number)  # the global generator takes no part
         again.resume()
@@ -88,6 +89,15 @@ def test_a_signal_at_the_very_end_is_not_lost(tmp_path):
     again = trainer(tmp_path, config)
     again.resume()
     assert again.finished and len(again.run()) == 1
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert len(trainer(tmp_path, TrainConfig(epochs=1, batch=32), progress=StopAt(1, signal.SIGHUP)).run()) == 1
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_epoch_has_the_seconds_before_an_interrupt_too(tmp_path, monkeypatch):
