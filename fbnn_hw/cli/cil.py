@@ -95,6 +95,8 @@ def paths(args: Args) -> tuple[Path, Path]:
             _common.named(f"--{flag}", getattr(args, flag), ending)
     if args.save and is_learner(args.strategy) and not has_network(args.strategy):
         raise UsageError(f"--save: --strategy {args.strategy} has no binary network to write, expected none")
+    if (there := files.json_object(out)) and there.get("kind") != "cil":
+        raise UsageError(f"--out {out}: is no result of fbnn-hw cil, which it would replace; expected another name")
     if sweep.finished(out) and not (args.resume or args.restart):
         raise UsageError(f"--out {out}: there is a result of an earlier run; --restart replaces it, another name keeps it")
     return out, state_beside(args, out, *(Path(path) for path in (args.save, args.csv, args.plot) if path))

@@ -125,7 +125,7 @@ def state_beside(args: Args, out: Path, *more: Path) -> Path:
         raise UsageError("--resume and --restart: expected one of them")
     teachers = getattr(args, "teacher", None) or []
     read = [("the file of --teacher", name) for name in (teachers if isinstance(teachers, list) else [teachers])]
-    read += [("the file of --init", args.init)] * bool(args.init)
+    read += [(f"the file of --{flag}", getattr(args, flag)) for flag in ("init", "alone") if getattr(args, flag, None)]
     written = set()
     for path in (out, state, *more):
         _common.writable(path, *read)

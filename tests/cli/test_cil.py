@@ -171,6 +171,8 @@ def test_usage_errors(flags, line, refused, tmp_path, monkeypatch):
 def test_where_nothing_can_be_written_is_said_before_the_run(refused, extractor, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
+    (tmp_path / "other.json").write_text('{"name": "of another program"}')
+    (tmp_path / "alone.json").write_text('{"kind": "cil"}')
     (tmp_path / "folder").mkdir()
     nowhere = f"{tmp_path}/file is not a folder that can be written, expected a file name in one that can"
     state = extractor.with_suffix(".state")
@@ -181,13 +183,17 @@ def test_where_nothing_can_be_written_is_said_before_the_run(refused, extractor,
             (("--state", "folder"), "folder: is a directory, expected a file name"),
             (("--out", "a.json", "--state", "a.json"), "a.json: is the name of two files of this run, expected another one for --state"),
             (("--save", "a.pt", "--state", "./a.pt"), "a.pt: is the name of two files of this run, expected another one for --state"),
+            (("--out", "other.json", "--restart"), "--out other.json: is no result of fbnn-hw cil, which it would replace; expected "
+             "another name"),
+            (("--alone", "alone.json", "--out", "./alone.json", "--restart"), "alone.json: is the file of --alone, expected another name"),
+            (("--alone", "t.csv", "--csv", "t.csv"), "t.csv: is the file of --alone, expected another name"),
             (("--save", extractor), f"{extractor}: is the file of --init, expected another name"),
             (("--state", state, "--restart"), f"{state}: is the training state of --init, expected another name")):
         assert refused(*BASE, "--init", extractor, *flags) == (2, f"fbnn-hw cil: {line}")
     assert refused("pretrain", "--model", "0.5mb", "--scenario", "tiny-2+2x2", "--init", extractor, "--out", extractor, "--restart") == (
         2, f"fbnn-hw pretrain: {extractor}: is the file of --init, expected another name")
     assert refused("train", "--model", "0.5mb", "--data", "fixture", "--out", "file/m.pt") == (2, f"fbnn-hw train: file/m.pt: {nowhere}")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["alone.json", "file", "folder", "other.json"]
 
 
 def test_result_and_state_in_different_folders(answer, extractor, tmp_path):
