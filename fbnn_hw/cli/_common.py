@@ -297,6 +297,14 @@ def once(flag: str, values: Sequence) -> None:
             raise UsageError(f"{flag}: found {value} twice, expected each value once")
 
 
+def listed(flag: str, text: str) -> list[str]:
+    """The names of A,B,...; as in CSV, one with a comma or with a blank before it stands in double quotes."""
+    try:
+        return next(csv.reader([text], skipinitialspace=True, strict=True))
+    except csv.Error:
+        raise UsageError(f"{flag} {text}: expected names with commas between them, one with a comma or a quote in double quotes") from None
+
+
 def add_model(parser: Parser, required: bool = True) -> None:
     from ..ir.shipped import names
 

@@ -22,7 +22,8 @@ EXAMPLES = (
 def arguments(parser: Parser) -> None:
     parser.add_argument("source", metavar="FILE_OR_FOLDER", help="an .onnx file, or a folder with 0-0-weights.bin")
     parser.add_argument("--out", required=True, metavar="FILE.pt", help="the checkpoint to write, with the folders on the way to it")
-    parser.add_argument("--classes", metavar="A,B,...", help="names of the classes (default: FINN's classes.txt; 0, 1, ... of an .onnx)")
+    parser.add_argument("--classes", metavar="A,B,...", help="names of the classes, one with a comma in double quotes (default: "
+                        "FINN's classes.txt; 0, 1, ... of an .onnx)")
     parser.add_argument("--range", nargs=2, type=float, metavar=("LOW", "HIGH"),
                         help="of an .onnx: the values of the bytes 0 and 255 of an image at its input (default: 0 1; 0 255 of an input of "
                         "type uint8)")
@@ -37,7 +38,7 @@ def run(args: Args, out: Output) -> None:
     low, high = args.range or (None, None)
     if args.range and not -LARGEST <= args.range[0] < args.range[1] <= LARGEST:
         raise UsageError(f"--range {low:g} {high:g}: expected two numbers, the smaller one first, up to {LARGEST:g}")
-    imported = read(args.source, tuple(args.classes.split(",")) if args.classes else None, low, high)
+    imported = read(args.source, tuple(_common.listed("--classes", args.classes)) if args.classes else None, low, high)
 
     from ..nn import checkpoint
 

@@ -96,7 +96,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--model", required=True, choices=Architectures(MODELS), metavar="NAME", help=f"architecture: {', '.join(MODELS)}")
     _common.add_data(parser, required=True)
     _common.add_fit(parser, size=True)
-    parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order")
+    parser.add_argument("--classes", metavar="A,B,...", help="train on these classes alone, by name, in this order; a name with a "
+                        "comma in double quotes")
     add_images(parser)
     parser.add_argument("--init", metavar="FILE.pt", help="start from this checkpoint; a training state beside it gives the proxies")
     add_teacher(parser)
@@ -158,7 +159,7 @@ def run(args: Args, out: Output) -> int:
     run_paths = paths(args)
     train, test = _common.splits(args, out)
     if args.classes:
-        chosen = [name.strip() for name in args.classes.split(",")]
+        chosen = [name if name in train.classes else name.strip() for name in _common.listed("--classes", args.classes)]
         train, test = train.select(chosen), test and test.select(chosen)
         if test and not len(test.labels):
             raise InputError(f"{test.source}: no image of {args.classes}, expected some for the test")

@@ -94,6 +94,14 @@ def test_chosen_classes_without_a_test_are_refused(tmp_path, refused):
     assert code == 3 and "p/test: no image of cat,dog, expected some for the test" in line
 
 
+@pytest.mark.parametrize("text, names", [
+    ('"salt, pepper",cat', ["salt, pepper", "cat"]), ("dog house, cat", ["dog house", "cat"]), ('" emu","5"" pipe"', [" emu", '5" pipe'])])
+def test_classes_with_blanks_commas_and_quotes(tmp_path, answer, text, names):
+    pictures(tmp_path / "p", ("salt, pepper", "dog house", "cat", " emu", '5" pipe'), 4)
+    answer("train", "--data", tmp_path / "p", "--classes", text, *RECIPE, "--out", tmp_path / "m.pt")
+    assert list(checkpoint.read(tmp_path / "m.pt").topology.classes) == names
+
+
 def test_names_of_the_files_come_from_the_folder(tmp_path, cli, monkeypatch):
     pictures(tmp_path / "p", ("a", "b"), 4)
     monkeypatch.chdir(tmp_path)

@@ -19,8 +19,8 @@ def test_the_verb(answer, cli, tmp_path):
     assert result["bits"] == network.bits() and result["classes"] == list("abcdefghij") and result["scale"] == 0.5
     assert sum(part["weight_bits"] for part in result["parts"]) == network.topology.weight_bits()
     assert sum(part["macs"] for part in result["parts"]) == network.topology.macs()
-    code, text, _ = cli("import", folder, "--out", tmp_path / "y.pt", "--classes", "q,b,c,d,e,f,g,h,i,j")
-    assert code == 0 and "layer 0  conv1           108   97,200  reads bytes" in text and "classes    10: q, b, c" in text
+    code, text, _ = cli("import", folder, "--out", tmp_path / "y.pt", "--classes", '"q, r", b,c,d,e,f,g,h,i,j')
+    assert code == 0 and "layer 0  conv1           108   97,200  reads bytes" in text and "classes    10: q, r, b, c" in text
     assert "exact      the other program's logits are 0.5 times these integers + 16" in text
     assert cli("import", folder, "--out", tmp_path / "z.pt", "--range", "-1", "1")[::2] == (
         2, "fbnn-hw import: --range: has no meaning with a folder of FINN's parameters; leave it out\n")

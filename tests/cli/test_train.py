@@ -173,6 +173,10 @@ def test_which_processor_emulates_bfloat16():
     (["--temperature", "2"], "--temperature: there is no teacher, expected --teacher with it"),
     (["--classes", "cat,cow"], "--classes cow: no such class, expected some of airplane, automobile, bird, cat, deer, dog, frog, "
      "horse, ship, truck"),
+    (["--classes", '"cat,dog'],
+     '--classes "cat,dog: expected names with commas between them, one with a comma or a quote in double quotes'),
+    (["--classes", "cat\ndog,ship"],
+     "--classes cat dog,ship: expected names with commas between them, one with a comma or a quote in double quotes"),
     (["--out", "m.bin"], "--out m.bin: expected a file name that ends in .pt"),
     (["--out", "m.pt", "--state", "m.pt"], "m.pt: is the name of two files of this run, expected another one for --state"),
     (["--out", "m.pt", "--state", "m.result.json"],
