@@ -86,6 +86,8 @@ PREPARED = (
     (r"^fbnn-hw device", f"grep -q ov7670 {YOUNGEST}config.json", f"{TEACH} --camera ov7670 --keep"),
     (r"^fbnn-hw classify --data fixture .*--board [vi]", f"! grep -q ov7670 {YOUNGEST}config.json",
      "touch rtl_out/0.5mb-*/ rtl_out/0.5mb-*/manifest.json"),
+    (r"^fbnn-hw build DIR --board icebreaker &&", f"grep -q ice40 {YOUNGEST}manifest.json",
+     "touch rtl_out/0.5mb-*-ice40-*/ rtl_out/0.5mb-*-ice40-*/manifest.json"),
     (r"taught\.snapshot", "test -e taught.snapshot", f"{MUG} --snapshot taught.snapshot"),
     (r"kept\.bin", "test -e kept.bin", f"{MUG} --flash-slots kept.bin"),
     (r"learned-\w+\.snapshot", "test -e learned-virtual.snapshot", f"{MUG} --snapshot learned-virtual.snapshot"))

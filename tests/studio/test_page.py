@@ -964,8 +964,8 @@ def test_how_it_works_is_a_view_of_its_own(context, served, mean):
     rested(page)
     assert page.locator("#how-view").is_hidden()
     page.click("#to-how")
-    until(page, "location.hash === '#how'")
-    assert page.locator("#teach-view").is_hidden() and page.locator("#to-how").is_hidden()
+    until(page, "location.hash === '#how' && document.getElementById('teach-view').hidden")
+    assert page.locator("#to-how").is_hidden()
     words = page.locator("#word-list dt").all_inner_texts()
     assert {"Class", "Nothing", "Unknown", "Forget", "Fingerprint"} <= set(words) and "Rehearse" not in words
     assert len(page.locator("#word-list dd").all_inner_texts()) == len(words)
