@@ -11,6 +11,7 @@ import pytest
 from fbnn_hw.base.errors import InputError
 from fbnn_hw.design import Design, generate, holding
 from fbnn_hw.design.folder import REQUIRED
+from fbnn_hw.ir.models import CIFAR10, vgg
 from fbnn_hw.simulate.virtual import alone
 from tests import strategies
 
@@ -49,6 +50,15 @@ def test_a_manifest_that_lies(number, tmp_path):
     with pytest.raises(InputError) as error:
         Design(tmp_path)
     assert str(error.value) == (f"{tmp_path / 'manifest.json'}: {reason}expected what `fbnn-hw generate` wrote; generate the folder again")
+
+
+def test_the_array_of_a_design_with_a_camera(tmp_path):
+    """It is one that is placed in minutes, and that answers faster than a sensor asks; flags may set another."""
+    network, macs = strategies.fill(vgg("tiny", CIFAR10, width=1 / 16, latent=64, hidden=16), 1), []
+    for options in ({}, {"camera": "ov7670"}, {"camera": "ov7670", "pixels": 8, "lanes": 64, "outputs": 16}):
+        config = generate(network, "ecp5", out=tmp_path, **options).config
+        macs.append(config.pixels * config.lanes * config.outputs)
+    assert macs[0] > 2048 >= macs[1] and macs[2] == 8192
 
 
 @pytest.mark.parametrize("classes", [[], ["a"], ["a", "b", "c"]])

@@ -1,5 +1,6 @@
 """Network -> plan -> folder: what `fbnn-hw generate` does."""
 
+import math
 from dataclasses import replace
 
 from ..base.errors import FitError, UsageError
@@ -12,6 +13,10 @@ from ..targets import target as find_target
 from .find import OUT
 from .folder import Design
 from .options import Options
+
+CAMERA_MACS = 2048
+"""Most MAC/cycle of a design with a camera, where no flags set them: 3mb then answers seven times as often as an OV7670 gives a frame.
+On an LFE5U-85F 4 x 32 x 16 is placed and routed in minutes; 8 x 64 x 16 was not routed within an hour."""
 
 
 def generate(network, target, *, out=OUT, progress=silent, **options) -> Design:
@@ -58,6 +63,8 @@ def planned(network, target, options: Options) -> Plan:
     """`plan` for options that are checked."""
     extracted = options.network(network)
     part = options.part(target, network.topology)
+    if options.camera:
+        part = replace(part, shapes=tuple(shape for shape in part.shapes if math.prod(shape) <= CAMERA_MACS))
     if options.camera and options.keep and part.lut4:
         part = replace(part, lut4=part.lut4 - part.device_lut4)
     found = compile_plan(extracted, part, options.pixels, options.lanes, options.outputs, options.learner(network.topology), options.way)
