@@ -14,6 +14,8 @@ PLACED, REFINED, ROUTED = 0.2, 0.3, 0.98
 
 Measured: 0.5mb that learns on the UP5K, 105 s.
 """
+CONFLICTS, ROUNDS = 1000, 6
+"""A router with more wires in conflict, whose fewest were so many rounds ago, does not come to an end: its conflicts rise from then on."""
 
 
 class SynthesisProgress:
@@ -29,10 +31,11 @@ class SynthesisProgress:
 
 
 class PlaceProgress:
-    """share: of place and route that is done, 0 to 1; phase: in a few words."""
+    """share: of place and route that is done, 0 to 1; phase: in a few words; stuck: wires in conflict where they stay, else None."""
 
     def __init__(self):
-        self.share, self.phase = 0.0, "packing"
+        self.share, self.phase, self.stuck = 0.0, "packing", None
+        self._rounds: list[int] = []  # wires in conflict
         self._arcs = self._overused = None
 
     def hear(self, line):
@@ -50,6 +53,10 @@ class PlaceProgress:
             self._routed(int(match[1]), self._arcs, "arcs")
         elif match := ROUTER2.search(line):
             self._overused = self._overused or int(match[1])
+            self._rounds.append(int(match[1]))
+            fewest = min(self._rounds)
+            if fewest > CONFLICTS and len(self._rounds) > self._rounds.index(fewest) + ROUNDS:
+                self.stuck = fewest
             self._routed(int(match[1]), self._overused, "wires")
         elif "Program finished normally" in line:
             self._reach(1.0, "placed and routed")

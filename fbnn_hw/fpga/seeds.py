@@ -68,6 +68,9 @@ class Job:
 
     def result(self, clock_mhz, target):
         """`Result` of a process that has ended, for a part; raises ToolError."""
+        if self.progress.stuck:
+            raise ToolError(f"place-and-route: {self.progress.stuck:,} wires stay in conflict, expected none; take a smaller array, "
+                            f"generate --pixels 4 --lanes 32 --outputs 16, or another seed; see {self.folder / LOG}")
         if self._process.returncode:
             text = (self.folder / LOG).read_text(errors="replace")
             raise failure("place-and-route", self._process.returncode, text.splitlines(), self.folder / LOG)
@@ -105,7 +108,7 @@ def place(commands, where, clock_mhz, target, key, most, tell=lambda share, phas
                 seed = waiting.pop(0)
                 running.append(Job(commands[seed], where, seed))
             for job in list(running):
-                if job.poll() is not None:
+                if job.poll() is not None or job.progress.stuck:
                     running.remove(job)
                     job.kill()
                     results[job.seed] = _conclude(job, clock_mhz, target, key)

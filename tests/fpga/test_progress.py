@@ -50,6 +50,16 @@ def test_the_other_router():
     assert progress.phase == "routing, 0 wires left"
 
 
+@pytest.mark.parametrize("wires, stuck", [
+    ((57939, 20231, 10259, 9996, 10339, 10408, 10586, 11101, 12009), None), ((20231, 9996, 10339, 10408, 10586, 11101, 12009, 12320), 9996),
+    ((20231, 9996, 10339, 10408, 10586, 11101, 12009, 9000), None), ((900, 2, 2, 2, 2, 2, 2, 2, 2, 1), None)])
+def test_conflicts_that_stay(wires, stuck):
+    """As 0.5mb with 8 x 64 x 16 on an LFE5U-85F, which never ended; a few wires take many rounds, and end."""
+    progress = PlaceProgress()
+    shares(progress, "\n".join(f"Info:     iter={i} wires=1 overused={count} overuse=1" for i, count in enumerate(wires, 1)))
+    assert progress.stuck == stuck
+
+
 def test_what_rises_again_does_not_run_back():
     progress = PlaceProgress()
     shares(progress, "Info: Routing 100 arcs.\nInfo: 50 | 1 2 | 3 4 | 20| 1 2|\nInfo: 60 | 1 2 | 3 4 | 30| 1 2|")

@@ -53,6 +53,13 @@ def test_a_seed_that_cannot_be_routed_is_told(nextpnr, tmp_path):
     assert results[2] == {"error": f"place-and-route: no way; see {tmp_path / 'seed-2' / 'place.log'}"} and seeds.best(results) == 1
 
 
+def test_a_seed_whose_wires_stay_in_conflict_is_given_up(nextpnr, tmp_path):
+    rounds = "".join(f'echo "Info: iter={i} wires=9 overused={2000 + i} overuse=1"; ' for i in range(9))
+    results = run(nextpnr(f"if [ $seed = 2 ]; then {rounds} exec sleep 600; fi\n" + reached(40)), tmp_path, (1, 2), 2)
+    assert results[2]["error"].startswith("place-and-route: 2,000 wires stay in conflict, expected none; take a smaller array")
+    assert seeds.best(results) == 1
+
+
 def test_what_an_earlier_run_placed_counts(nextpnr, tmp_path):
     """A call that places only what an interrupt left, and fails at that, has the earlier seeds beside it."""
     program = nextpnr('if [ $seed = 2 ]; then echo "ERROR: no way"; exit 1; fi\n' + reached(40))
