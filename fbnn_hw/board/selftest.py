@@ -125,18 +125,18 @@ def cycle_bounds(board, design, count):
     pieces = len(design.config.pieces)
     link = LINK + timing.encoder_latency(pieces, design.config.encoder_rate, design.config.lanes)
     line = int(LINE_BYTES * BITS_A_BYTE * design.estimate["clock_hz"] / board.client.transport.baud)
-    least = min(*slow[later], *spans(design.config, SLOW, _QueuedSpans)[later])
+    least = min(*slow[later], *spans(design.config, SLOW, _Queued)[later])
     return least, max(*slow[later], *fast[later], line) + link + design.estimate["load_cycles"]
 
 
-def spans(config, byte, run=None):
+def spans(config, byte, mover=cycles.Mover):
     """Cycles of each pass, from its last image being in the banks to its first answer, up to the pass that begins as an earlier one did.
 
-    byte: cycles of a byte on the line.  run: a class, `_Spans` by default.
+    byte: cycles of a byte on the line.  mover: the class of the weight mover.
     """
-    counted = (run or _Spans)(config, byte)
-    counted.passes(cycles.MOST_PASSES)
-    return counted.spans
+    run = _Spans(config, byte, mover)
+    run.passes(cycles.MOST_PASSES)
+    return run.spans
 
 
 def _classes_left(learning, classes):
@@ -149,8 +149,8 @@ def _classes_left(learning, classes):
 class _Spans(cycles.Run):
     """Notes the cycles between which the board's counter runs: when the last image was in the banks, and when the first logit waits."""
 
-    def __init__(self, config, byte):
-        super().__init__(config)
+    def __init__(self, config, byte, mover):
+        super().__init__(config, mover)
         self.byte, self.loaded, self.answered, self.spans = byte, 0, None, []
         self.load = tuple(max(load, byte * config.image_bytes) for load in self.load)
 
@@ -198,10 +198,6 @@ class _Queued(cycles.Mover):
     def become(self, state, now, words):
         *state, self.spared = state
         super().become(state, now, words)
-
-
-class _QueuedSpans(_Spans):
-    mover_of = _Queued
 
 
 def lesson_checks(board, design, images):

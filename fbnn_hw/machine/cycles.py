@@ -325,12 +325,10 @@ def learn_cycles(config: AcceleratorConfig) -> int:
 class Run:
     """The sequencer and the weight mover together, from reset on."""
 
-    mover_of = Mover
-
-    def __init__(self, config):
+    def __init__(self, config, mover=Mover):
         self.config = config
         self.streams = config.weights == "stream"
-        self.mover: Any = self.mover_of(config) if self.streams else _NoMover(config)
+        self.mover: Any = mover(config) if self.streams else _NoMover(config)
         self.load = timing.load_cycles(config.size ** 2, config.pieces, config.encoder_rate, config.lanes)
         self.pending = []  # cycles in which a drain of the current step takes the port
         self.image_came = False  # during the pass before
