@@ -15,7 +15,10 @@ PLACED, REFINED, ROUTED = 0.2, 0.3, 0.98
 Measured: 0.5mb that learns on the UP5K, 105 s.
 """
 CONFLICTS, ROUNDS = 1000, 6
-"""A router with more wires in conflict, whose fewest were so many rounds ago, does not come to an end: its conflicts rise from then on."""
+"""A router with more wires in conflict, whose fewest were so many rounds ago, is stuck.
+
+Measured on an LFE5U-85F at 8 x 64 x 16: the conflicts of a streamed 0.5mb rose for six rounds; those of 3mb were fewer within two, in all of 35.
+"""
 
 
 class SynthesisProgress:
@@ -36,7 +39,7 @@ class PlaceProgress:
     def __init__(self):
         self.share, self.phase, self.stuck = 0.0, "packing", None
         self._rounds: list[int] = []  # wires in conflict
-        self._arcs = self._overused = None
+        self._arcs = None
 
     def hear(self, line):
         """A line of nextpnr."""
@@ -52,12 +55,11 @@ class PlaceProgress:
         elif self._arcs and (match := ROUTER1.search(line)):
             self._routed(int(match[1]), self._arcs, "arcs")
         elif match := ROUTER2.search(line):
-            self._overused = self._overused or int(match[1])
             self._rounds.append(int(match[1]))
             fewest = min(self._rounds)
             if fewest > CONFLICTS and len(self._rounds) > self._rounds.index(fewest) + ROUNDS:
                 self.stuck = fewest
-            self._routed(int(match[1]), self._overused, "wires")
+            self._routed(self._rounds[-1], self._rounds[0], "wires")
         elif "Program finished normally" in line:
             self._reach(1.0, "placed and routed")
 

@@ -68,10 +68,10 @@ class Job:
 
     def result(self, clock_mhz, target):
         """`Result` of a process that has ended, for a part; raises ToolError."""
-        if self.progress.stuck:
-            raise ToolError(f"place-and-route: {self.progress.stuck:,} wires stay in conflict, expected none; take a smaller array, "
-                            f"generate --pixels 4 --lanes 32 --outputs 16, or another seed; see {self.folder / LOG}")
         if self._process.returncode:
+            if self.progress.stuck:
+                raise ToolError(f"place-and-route: {self.progress.stuck:,} wires stay in conflict, expected none; take a smaller array, by "
+                                f"generate --pixels, --lanes and --outputs, or another seed; see {self.folder / LOG}")
             text = (self.folder / LOG).read_text(errors="replace")
             raise failure("place-and-route", self._process.returncode, text.splitlines(), self.folder / LOG)
         report = self.folder / "report.json"
