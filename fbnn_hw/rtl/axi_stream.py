@@ -4,13 +4,14 @@ from amaranth import Cat, ClockDomain, ClockSignal, Const, Instance, Module, Mux
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..machine.protocol import UNKNOWN_CLASS
 from .accelerator_top import stream_ports
 from .learning.learner import command_layout, host_layout
 from .sequencer import Widths
 from .signals import unnamed
 from .weight_file import FILE_STATE
 
-CLASS_BITS = 16
+CLASS_BITS = UNKNOWN_CLASS.bit_length()
 """Bits of tdata of the results: a class number, and in the highest bit whether the answer is "unknown"."""
 COMMAND_BYTES, HOST_BYTES = (1, 2, 1), (1, 3)
 """Bytes of the fields of tdata: of a command its number, label and count; of an access its space and address, before the data."""
