@@ -86,7 +86,8 @@ class Options:
         What the accelerator takes of each pixel: "rgb", or the "levels" that the network makes of it,
         which are fewer bits.
     camera : str, optional
-        "ov7670" or "hm01b0": on a board images come from this sensor, and buttons teach.
+        "ov7670" or "hm01b0": on a board images come from this sensor, and buttons teach.  The array has at most 2,048 MAC/cycle, where
+        `pixels`, `lanes` and `outputs` do not set it.
     display : str, optional
         "ssd1306": with `camera`, a display on the sensor's two wires shows the class, the score and what happens.
 
