@@ -17,7 +17,8 @@ Measured: 0.5mb that learns on the UP5K, 105 s.
 CONFLICTS, ROUNDS = 1000, 6
 """A router with more wires in conflict, whose fewest were so many rounds ago, is stuck.
 
-Measured on an LFE5U-85F at 8 x 64 x 16: the conflicts of a streamed 0.5mb rose for six rounds; those of 3mb were fewer within two, in all of 35.
+Measured on an LFE5U-85F at 8 x 64 x 16: the conflicts of a streamed 0.5mb rose for six rounds; those of 3mb were fewer within two, in
+all of 35.
 """
 
 
